@@ -1,0 +1,190 @@
+//! A minimal HTTP/1.1 client. The loader shares the cores with the server, so every microsecond spent here blurs the ratio.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::Result;
+
+/// A reply that has arrived in full.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Reply<'a> {
+    pub(crate) status: u16,
+    pub(crate) gzip: bool,
+    /// The server will not take another request on this connection.
+    pub(crate) close: bool,
+    pub(crate) body: Cow<'a, [u8]>,
+}
+
+/// Reads a reply off `bytes`; `None` when more must arrive first.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Reply<'_>>> {
+    let Some(head) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let rest = &bytes[head + 4..];
+    let mut lines = std::str::from_utf8(&bytes[..head])?.split("\r\n");
+    let status_line = lines.next().unwrap_or_default();
+    let status = status_line
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|s| s.get(..3))
+        .ok_or("not an HTTP/1.1 reply")?
+        .parse()?;
+    let (mut gzip, mut close, mut chunked, mut length) = (false, false, false, None);
+    for line in lines {
+        let (name, value) = line.split_once(':').ok_or("a header without a colon")?;
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("content-length") {
+            length = Some(value.parse::<usize>()?);
+        } else if name.eq_ignore_ascii_case("content-encoding") {
+            gzip = value.eq_ignore_ascii_case("gzip");
+        } else if name.eq_ignore_ascii_case("connection") {
+            close = value.eq_ignore_ascii_case("close");
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            chunked = value.eq_ignore_ascii_case("chunked");
+        }
+    }
+    let body = match length {
+        _ if chunked => dechunk(rest)?.map(Cow::Owned),
+        Some(length) => rest.get(..length).map(Cow::Borrowed),
+        None => return Err("a reply with neither content-length nor chunks".into()),
+    };
+    Ok(body.map(|body| Reply {
+        status,
+        gzip,
+        close,
+        body,
+    }))
+}
+
+fn dechunk(mut rest: &[u8]) -> Result<Option<Vec<u8>>> {
+    let mut body = Vec::new();
+    loop {
+        let Some(end) = rest.windows(2).position(|w| w == b"\r\n") else {
+            return Ok(None);
+        };
+        let line = std::str::from_utf8(&rest[..end])?;
+        let size = usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16)?;
+        let Some(chunk) = rest.get(end + 2..end + 2 + size + 2) else {
+            return Ok(None);
+        };
+        if size == 0 {
+            return Ok(Some(body));
+        }
+        body.extend_from_slice(&chunk[..size]);
+        rest = &rest[end + 2 + size + 2..];
+    }
+}
+
+/// One connection at a time to one server, and those that were left behind.
+#[derive(Debug)]
+pub(crate) struct Client {
+    addr: SocketAddr,
+    source: Ipv4Addr,
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+    left: VecDeque<TcpStream>,
+    pub(crate) connects: u64,
+}
+
+impl Client {
+    /// Clients with different `number`s come from different loopback addresses: one address alone runs out of ports, because
+    /// each closed connection holds its own for a minute.
+    pub(crate) fn new(addr: SocketAddr, number: usize) -> Self {
+        let source = Ipv4Addr::new(127, 0, 0, 2 + (number % 64) as u8);
+        Self {
+            addr,
+            source,
+            stream: None,
+            buffer: Vec::with_capacity(16 * 1024),
+            left: VecDeque::new(),
+            connects: 0,
+        }
+    }
+
+    /// Sends a request and waits for the whole reply. As in Go, a connection that the server closed meanwhile is replaced.
+    pub(crate) async fn send(&mut self, request: &[u8]) -> Result<Reply<'_>> {
+        let reused = self.stream.is_some();
+        let mut close = self.exchange(request).await;
+        if close.is_err() && reused && self.buffer.is_empty() && request.starts_with(b"GET ") {
+            close = self.exchange(request).await;
+        }
+        if close? {
+            self.stream = None;
+        }
+        Ok(parse(&self.buffer)?.ok_or("a reply that was whole is not")?)
+    }
+
+    /// Leaves the connection idle as Flux does, until `most` are: then the oldest is closed, where Flux would wait for 90 s.
+    pub(crate) fn leave(&mut self, most: usize) {
+        self.left.extend(self.stream.take());
+        if self.left.len() > most {
+            self.left.pop_front();
+        }
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> Result<bool> {
+        self.buffer.clear();
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                self.connects += 1;
+                let socket = TcpSocket::new_v4()?;
+                socket.bind((self.source, 0).into())?;
+                socket.connect(self.addr).await?
+            }
+        };
+        stream.write_all(request).await?;
+        loop {
+            if stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            if let Some(reply) = parse(&self.buffer)? {
+                let close = reply.close;
+                self.stream = Some(stream);
+                return Ok(close);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\ncontent-length: 5\r\n\r\nhello";
+    const CHUNKED: &[u8] =
+        b"HTTP/1.1 422 No\r\ntransfer-encoding: chunked\r\nConnection: close\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n";
+
+    #[test]
+    fn a_reply_is_whole_only_with_its_last_byte() {
+        for whole in [LENGTH, CHUNKED] {
+            for cut in 0..whole.len() {
+                assert_eq!(parse(&whole[..cut]).expect("no error"), None, "cut at {cut}");
+            }
+            assert_eq!(&parse(whole).expect("no error").expect("whole").body[..], b"hello");
+        }
+    }
+
+    #[test]
+    fn status_and_headers_are_read_without_case() {
+        let reply = parse(LENGTH).expect("no error").expect("whole");
+        assert_eq!((reply.status, reply.gzip, reply.close), (200, true, false));
+        let reply = parse(CHUNKED).expect("no error").expect("whole");
+        assert_eq!((reply.status, reply.gzip, reply.close), (422, false, true));
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_delimited_is_refused() {
+        for bad in [
+            "HTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+            "SMTP\r\n\r\n",
+        ] {
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

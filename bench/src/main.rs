@@ -1,0 +1,132 @@
+//! Measures the figures that the service has to reach, as ratios to a yardstick in the same run.
+
+mod generate;
+mod http;
+mod load;
+mod measure;
+mod report;
+mod server;
+mod yardstick;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use measure::Bench;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
+
+/// The product uses it too; the yardstick must not lose for want of it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures flux-resourceset against a bare axum server.
+#[derive(Debug, Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<Sub>,
+    /// Short rounds: a first impression, not a verdict
+    #[arg(long)]
+    quick: bool,
+    /// Measure only this; may be repeated
+    #[arg(long, value_name = "PART")]
+    only: Vec<Part>,
+    /// The server binary [default: flux-resourceset beside this program]
+    #[arg(long, value_name = "PATH")]
+    server: Option<PathBuf>,
+    /// Where the databases go; must be on a disk for the commits to mean anything
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    dir: PathBuf,
+    /// Also write the table as a page of the documentation
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Exit with 0 though a target is missed
+    #[arg(long)]
+    no_fail: bool,
+    /// Measure the yardstick against itself: is the bench level?
+    #[arg(long)]
+    self_check: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Sub {
+    /// Serve a constant body (the bench starts this by itself)
+    #[command(hide = true)]
+    Yardstick {
+        #[arg(long)]
+        size: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Part {
+    Polls,
+    Memory,
+    Writers,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = tokio::select! {
+        done = run(&args) => done,
+        reason = interrupted() => Err(reason),
+    };
+    match done {
+        Ok(missed) => u8::from(missed && !args.no_fail).into(),
+        Err(error) => {
+            eprintln!("bench: {error}");
+            // At once: threads of a load that was cut off may go on for seconds. Children and files are gone already.
+            std::process::exit(2)
+        }
+    }
+}
+
+async fn interrupted() -> Error {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    "interrupted".into()
+}
+
+async fn run(args: &Args) -> Result<bool> {
+    // One connection per poll leaves thousands of them open, here and in the yardstick, which inherits the limit.
+    rlimit::increase_nofile_limit(16 * 1024)?;
+    if let Some(Sub::Yardstick { size }) = args.command {
+        yardstick::serve(size).await?;
+    }
+    let (turns, turn) = if args.quick {
+        (3, Duration::from_secs(1))
+    } else {
+        (5, Duration::from_secs(4))
+    };
+    let mut bench = Bench::new(turns, turn, &args.dir);
+    if args.self_check {
+        bench.self_check().await?;
+    } else {
+        let beside = std::env::current_exe()?.with_file_name("flux-resourceset");
+        let binary = std::path::absolute(args.server.as_ref().unwrap_or(&beside))?;
+        if !binary.is_file() {
+            let binary = binary.display();
+            return Err(format!("no server at {binary}: build it first, or name it with --server").into());
+        }
+        bench
+            .product(&binary, |part| args.only.is_empty() || args.only.contains(&part))
+            .await?;
+    }
+    println!("{}", bench.report.table());
+    if let Some(out) = &args.out {
+        let turns = format!("{turns} of {} s each", turn.as_secs());
+        std::fs::write(out, bench.report.page(&args.dir, &turns))?;
+        eprintln!("written to {}", out.display());
+    }
+    Ok(bench.report.missed())
+}

@@ -1,0 +1,297 @@
+//! What is measured, and how: two sides that take turns.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::sleep;
+
+use crate::generate::{self, Cluster};
+use crate::load::{self, Connections, Load, Source, Tally};
+use crate::report::Report;
+use crate::server::Server;
+use crate::{Part, Result};
+
+const MIB: f64 = 1024.0 * 1024.0;
+const FLEET: usize = 10_000;
+const SMALL_FLEET: usize = 1_000;
+const READERS: usize = 64;
+/// The average reply's size when there is no product to ask.
+const SELF_CHECK_SIZE: usize = 1_000;
+
+/// A generated fleet, and the folder of the file it is in.
+struct Fleet {
+    dir: TempDir,
+    file: PathBuf,
+    clusters: Arc<Vec<Cluster>>,
+}
+
+impl Fleet {
+    fn generate(count: usize, parent: &Path) -> Result<Self> {
+        let dir = TempDir::with_prefix_in("flux-resourceset-bench-", parent)?;
+        let file = dir.path().join("fleet.jsonl");
+        let mut out = BufWriter::new(File::create(&file)?);
+        let clusters = Arc::new(generate::write_fleet(count, &mut out)?);
+        out.flush()?;
+        Ok(Self { dir, file, clusters })
+    }
+}
+
+/// Takes the figures, one part after the other.
+pub(crate) struct Bench<'a> {
+    turns: usize,
+    turn: Duration,
+    dir: &'a Path,
+    pub(crate) report: Report,
+}
+
+/// One side's part of a turn.
+struct Sample {
+    tally: Tally,
+    /// What the loads beside the measured one came to.
+    beside: Vec<Tally>,
+    /// CPU time of the server per request, in µs.
+    cpu_micros: f64,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn new(turns: usize, turn: Duration, dir: &'a Path) -> Self {
+        Self {
+            turns,
+            turn,
+            dir,
+            report: Report::default(),
+        }
+    }
+
+    /// The yardstick against itself.
+    pub(crate) async fn self_check(&mut self) -> Result<()> {
+        let clusters = Fleet::generate(FLEET, self.dir)?.clusters;
+        let (a, b) = (
+            Server::yardstick(SELF_CHECK_SIZE).await?,
+            Server::yardstick(SELF_CHECK_SIZE).await?,
+        );
+        self.polls(&a, &b, &clusters).await
+    }
+
+    /// The product against the yardstick, and against itself.
+    pub(crate) async fn product(&mut self, binary: &Path, wanted: impl Fn(Part) -> bool) -> Result<()> {
+        if wanted(Part::Memory) {
+            let fleet = Fleet::generate(SMALL_FLEET, self.dir)?;
+            let (server, _) = start(binary, &fleet).await?;
+            self.memory(&server, SMALL_FLEET, 64.0)?;
+        }
+        let fleet = Fleet::generate(FLEET, self.dir)?;
+        let (server, size) = start(binary, &fleet).await?;
+        if wanted(Part::Memory) {
+            self.memory(&server, FLEET, 256.0)?;
+        }
+        if wanted(Part::Polls) {
+            let yardstick = Server::yardstick(size).await?;
+            self.polls(&yardstick, &server, &fleet.clusters).await?;
+        }
+        if wanted(Part::Writers) {
+            self.writers(&server, &fleet).await?;
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self, server: &Server, clusters: usize, target: f64) -> Result<()> {
+        let memory = server.memory()?;
+        let detail = format!("peak {:.1} MiB", memory.peak as f64 / MIB);
+        let figure = format!("memory, {clusters} clusters");
+        self.report
+            .at_most(&figure, memory.now as f64 / MIB, target, " MiB", detail);
+        Ok(())
+    }
+
+    async fn polls(&mut self, yardstick: &Server, product: &Server, clusters: &[Cluster]) -> Result<()> {
+        let source = Arc::new(Source::polls(clusters));
+        for (name, connections) in [
+            ("kept connections", Connections::Kept),
+            ("one connection per poll", Connections::OnePerRequest),
+        ] {
+            let load = |server: &Server| self.load(server, &source, READERS, connections);
+            let (a, b) = self
+                .alternate(name, (yardstick, vec![load(yardstick)]), (product, vec![load(product)]))
+                .await?;
+            let describe = |samples: &[Sample]| {
+                let middle = |figure: fn(&Sample) -> f64| median(samples.iter().map(figure));
+                format!(
+                    "{:.0}/s, p50 {:.0} µs, p99 {:.0} µs",
+                    middle(|s| s.tally.per_second),
+                    middle(|s| s.tally.p50.as_micros() as f64),
+                    middle(|s| s.tally.p99.as_micros() as f64),
+                )
+            };
+            let mut detail = format!("{} against {}", describe(&b), describe(&a));
+            let opened: u64 = b.iter().map(|s| s.tally.connects).sum();
+            if connections == Connections::Kept && opened > (READERS * self.turns) as u64 {
+                detail += &format!("; the server closed kept connections: {opened} opened");
+            }
+            let speed = median_ratio(&a, &b, |s| s.tally.per_second);
+            self.report.at_least(&format!("throughput, {name}"), speed, 0.8, detail);
+            let cpu = |samples: &[Sample]| median(samples.iter().map(|s| s.cpu_micros));
+            let detail = format!("{:.1} µs against {:.1} µs", cpu(&b), cpu(&a));
+            let ratio = median_ratio(&a, &b, |s| s.cpu_micros);
+            self.report
+                .at_most(&format!("CPU per poll, {name}"), ratio, 1.3, "", detail);
+        }
+        Ok(())
+    }
+
+    async fn writers(&mut self, server: &Server, fleet: &Fleet) -> Result<()> {
+        let polls = Arc::new(Source::polls(&fleet.clusters));
+        let writes = Arc::new(Source::writes(fleet.clusters.clone()));
+        let readers = self.load(server, &polls, READERS, Connections::Kept);
+        let writers = |count| self.load(server, &writes, count, Connections::Kept);
+        let rate = |s: &Sample| s.tally.per_second;
+        let middle = |samples: &[Sample]| median(samples.iter().map(rate));
+
+        let both = vec![readers.clone(), writers(2)];
+        let (alone, beside) = self
+            .alternate("readers beside writers", (server, vec![readers]), (server, both))
+            .await?;
+        let (one, eight) = self
+            .alternate(
+                "1 and 8 writers",
+                (server, vec![writers(1)]),
+                (server, vec![writers(8)]),
+            )
+            .await?;
+
+        let commits = median(beside.iter().flat_map(|s| &s.beside).map(|t| t.per_second));
+        let (with, without) = (middle(&beside), middle(&alone));
+        let detail = format!("{with:.0} polls/s beside {commits:.0} commits/s, {without:.0} alone");
+        self.report.at_least(
+            "readers beside two writers",
+            median_ratio(&alone, &beside, rate),
+            0.8,
+            detail,
+        );
+        let detail = format!(
+            "{:.0} commits/s of 8 writers, {:.0} of one",
+            middle(&eight),
+            middle(&one)
+        );
+        self.report
+            .at_least("8 writers against one", median_ratio(&one, &eight, rate), 2.0, detail);
+        self.syncs(server, fleet, &writes).await
+    }
+
+    async fn syncs(&mut self, server: &Server, fleet: &Fleet, writes: &Arc<Source>) -> Result<()> {
+        const FIGURE: &str = "syncs per commit";
+        eprintln!("{FIGURE}");
+        let trace = match server.trace_syncs(fleet.dir.path()).await {
+            Ok(trace) => trace,
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                self.report.skip(FIGURE, "= 1", format!("not counted: {error}"));
+                return Ok(());
+            }
+        };
+        let tally = load::run(self.load(server, writes, 1, Connections::Kept)).await?;
+        let syncs = trace.finish().await?;
+        let commits = tally.requests as usize;
+        let detail = format!(
+            "{} syncs for {commits} commits, {} checkpoints",
+            syncs.commits, syncs.checkpoints
+        );
+        let pass = (commits..=commits + syncs.checkpoints).contains(&syncs.commits);
+        let measured = format!("{:.2}", syncs.commits as f64 / commits as f64);
+        self.report.add(FIGURE, measured, "= 1", pass, detail);
+        Ok(())
+    }
+
+    fn load(&self, server: &Server, source: &Arc<Source>, clients: usize, connections: Connections) -> Load {
+        Load {
+            addr: server.addr,
+            source: source.clone(),
+            clients,
+            connections,
+            duration: self.turn,
+            seed: 0,
+        }
+    }
+
+    /// Lets two sides take turns, each first as often as second, so that what the machine does meanwhile hits both. A side is
+    /// a server and its loads; the first load is the one measured.
+    async fn alternate(
+        &self,
+        name: &str,
+        a: (&Server, Vec<Load>),
+        b: (&Server, Vec<Load>),
+    ) -> Result<(Vec<Sample>, Vec<Sample>)> {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        // The first moments are unlike the rest: tables of the kernel and pools of the allocators grow.
+        for side in [&a, &b] {
+            sample(side, self.turn / 4, 0).await?;
+        }
+        for turn in 0..self.turns {
+            if turn % 2 == 0 {
+                left.push(sample(&a, self.turn, turn).await?);
+                right.push(sample(&b, self.turn, turn).await?);
+            } else {
+                right.push(sample(&b, self.turn, turn).await?);
+                left.push(sample(&a, self.turn, turn).await?);
+            }
+            let (x, y) = (left[turn].tally.per_second, right[turn].tally.per_second);
+            eprintln!(
+                "{name}, turn {} of {}: {x:.0}/s and {y:.0}/s, {:.3}",
+                turn + 1,
+                self.turns,
+                y / x
+            );
+        }
+        Ok((left, right))
+    }
+}
+
+async fn start(binary: &Path, fleet: &Fleet) -> Result<(Server, usize)> {
+    let count = fleet.clusters.len();
+    eprintln!("{count} clusters: import");
+    let server = Server::product(binary, fleet.dir.path(), &fleet.file).await?;
+    let size = load::poll_every_reply(server.addr, fleet.clusters.clone()).await?;
+    eprintln!("{count} clusters: every reply polled and checked, {size} bytes on average");
+    Ok((server, size))
+}
+
+async fn sample((server, loads): &(&Server, Vec<Load>), duration: Duration, turn: usize) -> Result<Sample> {
+    let before = server.cpu_seconds()?;
+    let running: Vec<_> = loads
+        .iter()
+        .map(|load| {
+            tokio::spawn(load::run(Load {
+                seed: turn as u64,
+                duration,
+                ..load.clone()
+            }))
+        })
+        .collect();
+    let mut tallies = Vec::new();
+    for load in running {
+        tallies.push(load.await??);
+    }
+    // Closing the connections that are left is work of this turn, and must not slow down the next one.
+    sleep(Duration::from_millis(300)).await;
+    let cpu = server.cpu_seconds()? - before;
+    let tally = tallies.remove(0);
+    Ok(Sample {
+        cpu_micros: cpu * 1e6 / tally.requests as f64,
+        tally,
+        beside: tallies,
+    })
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn median_ratio(a: &[Sample], b: &[Sample], figure: impl Fn(&Sample) -> f64) -> f64 {
+    median(a.iter().zip(b).map(|(a, b)| figure(b) / figure(a)))
+}

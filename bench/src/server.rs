@@ -1,0 +1,270 @@
+//! The processes that are measured: started, watched through /proc, and killed when dropped.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use crate::Result;
+use crate::http::Client;
+
+pub(crate) const READ_TOKEN: &str = "bench-read-token";
+pub(crate) const WRITE_TOKEN: &str = "bench-write-token";
+/// What utime and stime of /proc/PID/stat count in; Linux shows them to users in this unit whatever the kernel's own is.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) addr: SocketAddr,
+    pid: u32,
+    child: Child,
+}
+
+/// The resident memory of a process, in bytes.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
+/// Calls of fsync and fdatasync, told apart by what they are for.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Syncs {
+    pub(crate) commits: usize,
+    pub(crate) checkpoints: usize,
+}
+
+impl Server {
+    /// Starts the bare axum server: this same program under another name.
+    pub(crate) async fn yardstick(size: usize) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["yardstick", "--size", &size.to_string()])
+            .stdout(Stdio::piped());
+        let mut child = command.stdin(Stdio::null()).kill_on_drop(true).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no stdout")?)
+            .read_line(&mut line)
+            .await?;
+        let pid = child.id().ok_or("the yardstick ended")?;
+        Ok(Self {
+            addr: line.trim().parse()?,
+            pid,
+            child,
+        })
+    }
+
+    /// Loads a fleet into a new database in `dir` and starts the server on it, as a user would.
+    pub(crate) async fn product(binary: &Path, dir: &Path, fleet: &Path) -> Result<Self> {
+        let log = dir.join("import.log");
+        let status = product_command(binary, dir, &log)?
+            .arg("import")
+            .arg(fleet)
+            .status()
+            .await?;
+        if !status.success() {
+            return Err(format!("import: {status}\n{}", tail(&log)).into());
+        }
+        let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let log = dir.join("server.log");
+        let child = product_command(binary, dir, &log)?
+            .env("LISTEN_ADDR", addr.to_string())
+            .spawn()?;
+        let pid = child.id().ok_or("the server ended")?;
+        let mut server = Self { addr, pid, child };
+        server
+            .wait_until_ready()
+            .await
+            .map_err(|error| format!("server: {error}\n{}", tail(&log)))?;
+        Ok(server)
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(120);
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("ended with {status}").into());
+            }
+            let request = b"GET /ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+            if Client::new(self.addr, 0)
+                .send(request)
+                .await
+                .is_ok_and(|reply| reply.status == 200)
+            {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Err("not ready after two minutes".into())
+    }
+
+    /// The CPU time that the process has used so far, in seconds.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
+        // The name in parentheses may hold blanks. After it comes the state, field 3; utime and stime are 14 and 15.
+        let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1.split_whitespace();
+        let ticks: Vec<f64> = fields
+            .skip(11)
+            .take(2)
+            .map(str::parse)
+            .collect::<std::result::Result<_, _>>()?;
+        Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)
+    }
+
+    pub(crate) fn memory(&self) -> Result<Memory> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let bytes = |name: &str| -> Result<u64> {
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .ok_or("no memory figure")?;
+            Ok(line
+                .trim_start_matches(':')
+                .trim()
+                .trim_end_matches(" kB")
+                .parse::<u64>()?
+                * 1024)
+        };
+        Ok(Memory {
+            now: bytes("VmRSS")?,
+            peak: bytes("VmHWM")?,
+        })
+    }
+
+    /// Attaches strace, which counts the syncs of this process from here on. `Err` when it cannot.
+    pub(crate) async fn trace_syncs(&self, dir: &Path) -> Result<Trace> {
+        let log = dir.join("strace.log");
+        let mut strace = Command::new("strace")
+            .args([
+                "-f",
+                "-y",
+                "-e",
+                "trace=fsync,fdatasync",
+                "-p",
+                &self.pid.to_string(),
+                "-o",
+            ])
+            .arg(&log)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("strace: {error}"))?;
+        let mut stderr = strace.stderr.take().ok_or("no stderr")?;
+        let mut said = [0; 256];
+        let read = timeout(Duration::from_secs(10), stderr.read(&mut said))
+            .await
+            .map_err(|_| "strace does not attach")??;
+        let said = String::from_utf8_lossy(&said[..read]);
+        if !said.contains("attached") {
+            return Err(said.trim().to_owned().into());
+        }
+        // It reports each thread; unread, the pipe would fill up.
+        tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
+        Ok(Trace { strace, log })
+    }
+}
+
+/// A strace at work.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    strace: Child,
+    log: PathBuf,
+}
+
+impl Trace {
+    pub(crate) async fn finish(mut self) -> Result<Syncs> {
+        // Interrupted and not killed: it has to detach, and to write what it holds back.
+        let pid = self.strace.id().ok_or("strace ended early")?;
+        Command::new("kill").args(["-INT", &pid.to_string()]).status().await?;
+        self.strace.wait().await?;
+        Ok(count_syncs(&fs::read_to_string(&self.log)?))
+    }
+}
+
+/// A checkpoint is what syncs the database file itself; a thread that does so is not on the path of commits, unless no
+/// other thread syncs at all.
+fn count_syncs(log: &str) -> Syncs {
+    let calls: Vec<(&str, bool)> = log
+        .lines()
+        .filter(|line| line.contains("sync("))
+        .filter_map(|line| Some((line.split_whitespace().next()?, line.contains(&format!("{DATABASE}>")))))
+        .collect();
+    let checkpoints = calls.iter().filter(|(_, database)| *database).count();
+    let checkpoints_too = |thread: &str| calls.iter().any(|(other, database)| *database && *other == thread);
+    let commits = calls.iter().filter(|(thread, _)| !checkpoints_too(thread)).count();
+    Syncs {
+        commits: if commits == 0 { calls.len() } else { commits },
+        checkpoints,
+    }
+}
+
+const DATABASE: &str = "fleet.db";
+
+/// The product with settings of ours only: what is set in the shell of who runs this must not change the figures.
+fn product_command(binary: &Path, dir: &Path, log: &Path) -> Result<Command> {
+    let seed = dir.join("seed.json");
+    fs::write(&seed, "{}")?;
+    let log = File::create(log)?;
+    let mut command = Command::new(binary);
+    command
+        .env_clear()
+        .env("API_MODE", "crud")
+        .env("AUTH_TOKEN", READ_TOKEN)
+        .env("CRUD_AUTH_TOKEN", WRITE_TOKEN)
+        .env(
+            "DATABASE_URL",
+            format!("sqlite://{}?mode=rwc", dir.join(DATABASE).display()),
+        )
+        .env("SEED_FILE", seed)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .kill_on_drop(true);
+    Ok(command)
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(15)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_of_a_checkpointing_thread_are_not_counted_as_commits() {
+        let log = "11 fdatasync(9</t/fleet.db-wal>) = 0\n\
+                   12 fdatasync(8</t/fleet.db-wal> <unfinished ...>\n\
+                   11 fdatasync(9</t/fleet.db-wal>) = 0\n\
+                   12 <... fdatasync resumed>) = 0\n\
+                   12 fsync(7</t/fleet.db>) = 0\n";
+        assert_eq!(
+            count_syncs(log),
+            Syncs {
+                commits: 2,
+                checkpoints: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_checkpoint_on_the_committing_thread_counts_against_the_commits() {
+        let log = "11 fdatasync(9</t/fleet.db-wal>) = 0\n11 fdatasync(9</t/fleet.db>) = 0\n";
+        assert_eq!(
+            count_syncs(log),
+            Syncs {
+                commits: 2,
+                checkpoints: 1
+            }
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! JSON as text in one canonical form: keys sorted, no blanks. Equal documents are equal bytes, on every replica, whatever
+//! feature flags another crate switches on in `serde_json`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A JSON document as canonical text. A tenth of the memory of a parsed `Value`, and ready to be sent.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    pub fn new(value: &Value) -> Self {
+        let mut text = String::with_capacity(256);
+        write(value, &mut text);
+        Json(text.into())
+    }
+
+    /// Takes text that is already canonical: what a store gives back.
+    pub fn from_canonical(text: impl Into<Arc<str>>) -> Self {
+        Json(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The parsed document. The text was written by [`Json::new`], so it parses.
+    pub fn parse(&self) -> Value {
+        serde_json::from_str(&self.0).expect("canonical JSON parses")
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+/// Appends `value` in canonical form.
+pub fn write(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| key.as_str());
+            out.push('{');
+            for (n, (key, item)) in entries.into_iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                write_str(key, out);
+                out.push(':');
+                write(item, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (n, item) in items.iter().enumerate() {
+                if n > 0 {
+                    out.push(',');
+                }
+                write(item, out);
+            }
+            out.push(']');
+        }
+        Value::String(text) => write_str(text, out),
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Number(number) => out.push_str(&number.to_string()),
+    }
+}
+
+/// Appends `text` as a JSON string.
+pub fn write_str(text: &str, out: &mut String) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push('"');
+    let mut rest = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0..=0x1f => "",
+            _ => continue,
+        };
+        out.push_str(&text[rest..at]);
+        rest = at + 1;
+        if escape.is_empty() {
+            out.push_str("\\u00");
+            out.push(HEX[usize::from(byte >> 4)] as char);
+            out.push(HEX[usize::from(byte & 15)] as char);
+        } else {
+            out.push_str(escape);
+        }
+    }
+    out.push_str(&text[rest..]);
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_are_sorted_at_every_depth() {
+        let value: Value = serde_json::from_str(r#"{"b":{"d":1,"c":[{"z":null,"a":true}]},"a":"x"}"#).unwrap();
+        assert_eq!(
+            Json::new(&value).as_str(),
+            r#"{"a":"x","b":{"c":[{"a":true,"z":null}],"d":1}}"#
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_string_comes_back(text in any::<String>()) {
+            let mut out = String::new();
+            write_str(&text, &mut out);
+            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+        }
+    }
+}

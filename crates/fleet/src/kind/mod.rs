@@ -1,0 +1,538 @@
+//! A kind of resource, as its one YAML document describes it. Validation, routes, the Flux endpoint, filters and OpenAPI all
+//! come from here; adding a kind adds no Rust.
+
+mod names;
+mod registry;
+pub mod schema;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, Validator};
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+pub use self::registry::Kinds;
+use crate::document::Etag;
+use crate::json::Json;
+use crate::refusal::{Violation, segment};
+use crate::yaml;
+
+/// The kind that everything else hangs on.
+pub const CLUSTERS: &str = "clusters";
+/// Kinds are stored beside the resources, under this name.
+pub const KINDS: &str = "kinds";
+/// The DNS names of deleted clusters, whose replies are empty from then on.
+pub const DECOMMISSIONS: &str = "decommissions";
+
+/// Names that a kind may not take: they are, or will be, routes of ours.
+const RESERVED: [&str; 24] = [
+    "api", "audit", "backup", "batch", "changes", DECOMMISSIONS, "diff", "docs", "events", "export", "flux", "health", "import",
+    KINDS, "metrics", "openapi", "plan", "plans", "problems", "ready", "restore", "revisions", "rollback", "undo",
+];
+
+/// Properties that an input carries by other means, or that mean something in a file of documents.
+const RESERVED_PROPERTIES: [&str; 4] = ["kind", "cluster", "provider", "_id"];
+
+/// What our code needs of a cluster: taken from the built-in file when a user's file leaves it out.
+const CLUSTER_NEEDS: [(&str, &str); 7] = [
+    ("id", "string"),
+    ("cluster_name", "string"),
+    ("cluster_dns", "string"),
+    ("environment", "string"),
+    ("labels", "object"),
+    ("protected", "boolean"),
+    ("patches", "object"),
+];
+
+/// The files of the four built-in kinds.
+pub const BUILT_IN: [&str; 4] = [
+    include_str!("../../../../resources/cluster.yaml"),
+    include_str!("../../../../resources/platform_component.yaml"),
+    include_str!("../../../../resources/namespace.yaml"),
+    include_str!("../../../../resources/rolebinding.yaml"),
+];
+
+/// The built-in kinds as documents.
+pub fn built_in() -> &'static [Value; 4] {
+    static PARSED: LazyLock<[Value; 4]> =
+        LazyLock::new(|| BUILT_IN.map(|text| yaml::parse(text).expect("built-in kinds parse")));
+    &PARSED
+}
+
+/// What Firestone does not know of a kind: how Flux sees it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Flux {
+    pub plural: Option<String>,
+    pub singular: Option<String>,
+    /// The CLI's command for this kind.
+    pub command: Option<String>,
+    /// The last segment of its Flux endpoint.
+    pub path: Option<String>,
+    /// The cluster's array of references.
+    pub references: Option<String>,
+    /// Fields of the definition that a reference may override with a value that is not null.
+    pub overridable: Vec<String>,
+    /// Fields that only the reference has, each with its schema.
+    pub carried: BTreeMap<String, Value>,
+    /// Whether `patches[id]` of the cluster goes into the input.
+    pub patches: bool,
+    /// Fields that go into an object of this name in the input.
+    pub nest: BTreeMap<String, Vec<String>>,
+    /// The field that lists ids of the same kind that must be healthy first.
+    pub depends_on: Option<String>,
+    /// An input with these values is one that Flux garbage-collects though it stays in the list.
+    pub off: Map<String, Value>,
+    /// What Flux makes of an input; the first rule that matches counts.
+    pub renders: Vec<Render>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Render {
+    pub object: String,
+    #[serde(default, deserialize_with = "patterns")]
+    pub when: BTreeMap<String, Regex>,
+}
+
+fn patterns<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Regex>, D::Error> {
+    BTreeMap::<String, String>::deserialize(from)?
+        .into_iter()
+        .map(|(field, pattern)| Ok((field, Regex::new(&pattern).map_err(serde::de::Error::custom)?)))
+        .collect()
+}
+
+/// A list filter: an equality on one field.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub name: String,
+    pub description: String,
+    pub schema: Value,
+}
+
+/// A kind, read and checked.
+pub struct Kind {
+    /// Its one name: the route, the records, batches, the cluster's array.
+    pub name: Arc<str>,
+    pub singular: String,
+    pub command: String,
+    /// The last segment of its Flux endpoint; clusters have none.
+    pub path: Option<String>,
+    /// The cluster's array of references; clusters have none.
+    pub references: Option<String>,
+    pub description: String,
+    pub descriptions: Value,
+    pub filters: Vec<Filter>,
+    pub flux: Flux,
+    /// The document as it was given.
+    pub document: Json,
+    pub etag: Etag,
+    pub origin: Option<Arc<str>>,
+    /// The JSON Schema of its documents.
+    pub schema: Value,
+    validator: Validator,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a kind's document says of its names, before anything else of it is looked at.
+pub fn name_of(document: &Value) -> Result<String, Violation> {
+    let Some(kind) = document.get("kind").and_then(Value::as_str) else {
+        return Err(Violation::new("/kind", "a kind's document names its kind, as a string"));
+    };
+    let plural = document.pointer("/schema/x-flux/plural").and_then(Value::as_str);
+    let name = plural.map_or_else(|| names::plural(kind), str::to_owned);
+    let well_formed = name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !name.ends_with('_');
+    if !well_formed {
+        return Err(Violation::new(
+            "/kind",
+            "a kind's name is lower-case letters, digits and underscores, begins with a letter and has at most 63 characters",
+        ));
+    }
+    if RESERVED.contains(&name.as_str()) {
+        return Err(Violation::new("/kind", format!("\"{name}\" is a route of this API")));
+    }
+    Ok(name)
+}
+
+/// A kind's document taken apart, on its own: what can be known without the other kinds.
+pub(crate) struct Draft {
+    name: String,
+    singular: String,
+    flux: Flux,
+    filters: Vec<Filter>,
+    /// The item's schema as given, and where it stands in the document.
+    items: Map<String, Value>,
+    at: &'static str,
+}
+
+impl Draft {
+    pub(crate) fn read(document: &Value) -> Result<Draft, Vec<Violation>> {
+        let mut errors = Vec::new();
+        let name = name_of(document).unwrap_or_else(|error| {
+            errors.push(error);
+            String::new()
+        });
+        let given = document["kind"].as_str().unwrap_or_default();
+        let schema = &document["schema"];
+        let (items, at) = match schema["type"].as_str() {
+            Some("array") => (&schema["items"], "/schema/items"),
+            _ => (schema, "/schema"),
+        };
+        let Value::Object(items) = items else {
+            errors.push(Violation::new(at, "a kind has a schema: an object with `properties`, or an array of those"));
+            return Err(errors);
+        };
+        if items.get("type").is_some_and(|kind| kind != "object") {
+            errors.push(Violation::new(format!("{at}/type"), "documents are objects"));
+        }
+        if !items.get("properties").is_some_and(Value::is_object) {
+            errors.push(Violation::new(format!("{at}/properties"), "a kind lists its properties, as an object"));
+        }
+        let flux = match schema.get("x-flux") {
+            None => Flux::default(),
+            Some(flux) => serde_json::from_value(flux.clone()).unwrap_or_else(|error| {
+                errors.push(Violation::new("/schema/x-flux", error.to_string()));
+                Flux::default()
+            }),
+        };
+        let filters = read_filters(schema, &mut errors);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let singular = flux.singular.clone().unwrap_or_else(|| match given {
+            given if given == name => names::singular(given),
+            given => given.to_owned(),
+        });
+        let mut draft = Draft {
+            singular,
+            flux,
+            filters,
+            items: items.clone(),
+            at,
+            name,
+        };
+        draft.supply();
+        draft.check(&mut errors);
+        if errors.is_empty() { Ok(draft) } else { Err(errors) }
+    }
+
+    fn properties(&self) -> &Map<String, Value> {
+        self.items["properties"].as_object().expect("read() saw an object")
+    }
+
+    fn is_clusters(&self) -> bool {
+        self.name == CLUSTERS
+    }
+
+    /// Adds what the loader supplies: the id, and what our code needs of a cluster.
+    fn supply(&mut self) {
+        let clusters = self.is_clusters();
+        let properties = self.items["properties"].as_object_mut().expect("read() saw an object");
+        if clusters {
+            let shipped = &built_in()[0]["schema"]["items"]["properties"];
+            for (name, _) in CLUSTER_NEEDS {
+                properties.entry(name).or_insert_with(|| shipped[name].clone());
+            }
+        }
+        properties.entry("id").or_insert_with(|| schema::base_id().clone());
+        let required = self.items.entry("required").or_insert_with(|| json!([]));
+        if let Value::Array(required) = required {
+            let needed: &[&str] = match clusters {
+                true => &["id", "cluster_name", "cluster_dns", "environment"],
+                false => &["id"],
+            };
+            for name in needed {
+                if !required.iter().any(|given| given == name) {
+                    required.push((*name).into());
+                }
+            }
+        }
+    }
+
+    fn check(&self, errors: &mut Vec<Violation>) {
+        let properties = self.properties();
+        let at = format!("{}/properties", self.at);
+        for name in RESERVED_PROPERTIES.iter().filter(|name| properties.contains_key(**name)) {
+            errors.push(Violation::new(
+                format!("{at}/{name}"),
+                format!("\"{name}\" cannot be a property: it means something of its own in an input or a file"),
+            ));
+        }
+        if self.is_clusters() {
+            for (name, expected) in CLUSTER_NEEDS {
+                let property = properties[name].get("schema").unwrap_or(&properties[name]);
+                if property.get("type").is_some_and(|given| given != expected) {
+                    errors.push(Violation::new(format!("{at}/{name}/type"), format!("must be \"{expected}\"")));
+                }
+            }
+        }
+        let flux = &self.flux;
+        let mut expect = |holds: bool, pointer: String, detail: String| {
+            if !holds {
+                errors.push(Violation::new(format!("/schema/x-flux/{pointer}"), detail));
+            }
+        };
+        let has = |name: &str| properties.contains_key(name);
+        for (n, name) in flux.overridable.iter().enumerate() {
+            let known = has(name) && name != "id";
+            expect(known, format!("overridable/{n}"), format!("\"{name}\" is not a property that can be overridden"));
+        }
+        for name in flux.carried.keys() {
+            let free = !has(name) && !RESERVED_PROPERTIES.contains(&name.as_str()) && name != "patches";
+            expect(free, format!("carried/{name}"), format!("\"{name}\" is a property already"));
+        }
+        for (target, fields) in &flux.nest {
+            let free = !has(target) && !flux.carried.contains_key(target);
+            let allowed = free && !RESERVED_PROPERTIES.contains(&target.as_str()) && target != "patches";
+            expect(allowed, format!("nest/{target}"), format!("\"{target}\" is a property already"));
+            for (n, field) in fields.iter().enumerate() {
+                expect(has(field) && field != "id", format!("nest/{target}/{n}"), format!("\"{field}\" is not a property"));
+            }
+        }
+        let patches_free = !flux.patches || !has("patches");
+        expect(patches_free, "patches".into(), "the kind has a property \"patches\" of its own".into());
+        if let Some(field) = &flux.depends_on {
+            let known = properties.get(field).is_some_and(|property| property["type"] == "array");
+            expect(known, "depends_on".into(), format!("\"{field}\" is not an array property"));
+        }
+        for (n, rule) in flux.renders.iter().enumerate() {
+            for field in rule.when.keys() {
+                expect(has(field), format!("renders/{n}/when/{field}"), format!("\"{field}\" is not a property"));
+            }
+        }
+        for field in flux.off.keys() {
+            let known = has(field) || flux.carried.contains_key(field);
+            expect(known, format!("off/{field}"), format!("\"{field}\" is not a property"));
+        }
+        let label = |text: &str| {
+            !text.is_empty()
+                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+                && !text.starts_with('-')
+        };
+        for (what, text) in [("path", &flux.path), ("command", &flux.command)] {
+            let fine = text.as_deref().is_none_or(label);
+            expect(fine, what.into(), "lower-case letters, digits and dashes".into());
+        }
+        if self.is_clusters() {
+            let plain = flux.path.is_none() && flux.references.is_none();
+            expect(plain, "path".into(), "clusters have no Flux endpoint of their own".into());
+        }
+        if let Some(Value::Array(required)) = self.items.get("required") {
+            for (n, name) in required.iter().enumerate() {
+                let known = name.as_str().is_some_and(|name| properties.contains_key(name));
+                let open = self.items.contains_key("additionalProperties");
+                if !known && !open {
+                    let pointer = format!("{}/required/{n}", self.at);
+                    errors.push(Violation::new(pointer, format!("{name} is required and not a property")));
+                }
+            }
+        }
+    }
+
+    fn path(&self) -> Option<String> {
+        let path = || self.flux.path.clone().unwrap_or_else(|| self.name.replace('_', "-"));
+        (!self.is_clusters()).then(path)
+    }
+
+    fn references(&self) -> Option<String> {
+        let references = || self.flux.references.clone().unwrap_or_else(|| self.name.clone());
+        (!self.is_clusters()).then(references)
+    }
+
+    /// The schema of one reference to a definition of this kind.
+    fn reference_schema(&self, ignored: &mut Vec<Violation>) -> Value {
+        let mut properties = Map::new();
+        properties.insert("id".into(), json!({"type": "string", "minLength": 1, "maxLength": 253}));
+        for (name, carried) in &self.flux.carried {
+            properties.insert(name.clone(), schema::normalise(carried, "/schema/x-flux/carried", &|_| None, ignored));
+        }
+        for name in &self.flux.overridable {
+            let own = schema::normalise(&self.properties()[name], self.at, &|_| None, ignored);
+            properties.insert(name.clone(), schema::nullable(&own));
+        }
+        json!({"type": "object", "required": ["id"], "properties": properties, "additionalProperties": false})
+    }
+
+    fn into_kind(
+        self,
+        document: &Value,
+        origin: Option<Arc<str>>,
+        arrays: &[(String, Value)],
+        resolve: &dyn Fn(&str) -> Option<Value>,
+    ) -> Result<Kind, Vec<Violation>> {
+        let mut errors = Vec::new();
+        let mut schema = schema::normalise(&Value::Object(self.items.clone()), self.at, resolve, &mut errors);
+        let properties = schema["properties"].as_object_mut().expect("read() saw an object");
+        if self.is_clusters() {
+            for (array, items) in arrays {
+                let given = properties.get(array).unwrap_or(&Value::Null);
+                if given.get("type").is_some_and(|kind| kind != "array") || CLUSTER_NEEDS.iter().any(|(n, _)| n == array) {
+                    errors.push(Violation::new(
+                        format!("{}/properties/{array}", self.at),
+                        format!("\"{array}\" is the array of references of a kind, and must be an array"),
+                    ));
+                    continue;
+                }
+                let mut field = given.as_object().cloned().unwrap_or_default();
+                field.insert("type".into(), "array".into());
+                field.insert("items".into(), items.clone());
+                field.insert("default".into(), json!([]));
+                field.entry("description").or_insert_with(|| format!("References to {array}.").into());
+                properties.insert(array.clone(), field.into());
+            }
+        }
+        // The id of a user's kind may be as strict as its file says, and never looser than a path segment.
+        if let Some(Value::Object(id)) = properties.get_mut("id") {
+            for (key, value) in schema::base_id().as_object().expect("an object") {
+                id.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        let validator = compile(&json!({"allOf": [schema, {"properties": {"id": schema::base_id()}}]}))
+            .map_err(|detail| errors.push(Violation::new(self.at, detail)));
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            if let Some(default) = property.get("default")
+                && let Ok(own) = compile(property)
+                && let Some(error) = own.iter_errors(default).next()
+            {
+                let pointer = format!("{}/properties{}/default", self.at, segment(name));
+                errors.push(Violation::new(pointer, describe(&error)));
+            }
+        }
+        let (Ok(validator), true) = (validator, errors.is_empty()) else {
+            return Err(errors);
+        };
+        let document_json = Json::new(document);
+        Ok(Kind {
+            path: self.path(),
+            references: self.references(),
+            command: self.flux.command.clone().unwrap_or_else(|| self.singular.replace('_', "-")),
+            description: text(document, "/metadata/description"),
+            descriptions: document["descriptions"].clone(),
+            filters: self.filters,
+            etag: Etag::of(&document_json),
+            document: document_json,
+            origin,
+            schema,
+            validator,
+            name: self.name.into(),
+            singular: self.singular,
+            flux: self.flux,
+        })
+    }
+}
+
+fn read_filters(schema: &Value, errors: &mut Vec<Violation>) -> Vec<Filter> {
+    let params = match schema.get("query_params") {
+        None => return Vec::new(),
+        Some(Value::Array(params)) => params,
+        Some(_) => {
+            errors.push(Violation::new("/schema/query_params", "must be an array"));
+            return Vec::new();
+        }
+    };
+    let mut filters = Vec::new();
+    for (n, param) in params.iter().enumerate() {
+        match param.get("name").and_then(Value::as_str) {
+            Some("limit" | "offset" | "selector" | "dry_run" | "cascade") => {
+                errors.push(Violation::new(format!("/schema/query_params/{n}/name"), "is a parameter of this API already"));
+            }
+            Some(name) => filters.push(Filter {
+                name: name.to_owned(),
+                description: text(param, "/description"),
+                schema: param.get("schema").cloned().unwrap_or_else(|| json!({"type": "string"})),
+            }),
+            None => errors.push(Violation::new(format!("/schema/query_params/{n}/name"), "a parameter has a name")),
+        }
+    }
+    filters
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn compile(schema: &Value) -> Result<Validator, String> {
+    jsonschema::draft202012::options()
+        // Users write these patterns: an engine that backtracks could be held up by one.
+        .with_pattern_options(PatternOptions::regex())
+        .should_validate_formats(true)
+        .build(schema)
+        .map_err(|error| shorten(error.to_string()))
+}
+
+fn describe(error: &jsonschema::ValidationError<'_>) -> String {
+    shorten(match error.kind() {
+        ValidationErrorKind::PropertyNames { error } => format!("the name {} is not allowed: {error}", error.instance()),
+        _ => error.to_string(),
+    })
+}
+
+/// Messages quote the value; a value may be a megabyte.
+fn shorten(text: String) -> String {
+    const MOST: usize = 300;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+impl Kind {
+    /// Everything that is wrong with a document of this kind, each with its pointer.
+    pub fn validate(&self, value: &Value) -> Vec<Violation> {
+        let mut errors = Vec::new();
+        for error in self.validator.iter_errors(value) {
+            let at = error.instance_path().as_str();
+            match error.kind() {
+                ValidationErrorKind::AdditionalProperties { unexpected } => errors.extend(
+                    unexpected
+                        .iter()
+                        .map(|name| Violation::new(format!("{at}{}", segment(name)), "is not a property of this kind")),
+                ),
+                ValidationErrorKind::Required { property } => {
+                    let name = property.as_str().unwrap_or_default();
+                    errors.push(Violation::new(format!("{at}{}", segment(name)), "is required"));
+                }
+                _ => errors.push(Violation::new(at, describe(&error))),
+            }
+        }
+        errors.sort();
+        errors.dedup();
+        errors
+    }
+
+    /// What Flux makes of a definition: the kind of object, where the kind's file says it.
+    pub fn renders(&self, definition: &Value) -> Option<&str> {
+        let holds = |rule: &&Render| {
+            let matches = |(field, pattern): (&String, &Regex)| definition[field].as_str().is_some_and(|text| pattern.is_match(text));
+            rule.when.iter().all(matches)
+        };
+        self.flux.renders.iter().find(holds).map(|rule| rule.object.as_str())
+    }
+
+    /// An upper bound on what an input has of this kind's own, beyond its definition and its reference.
+    pub(crate) fn carried_len(&self) -> usize {
+        let carried = self.flux.carried.iter().map(|(name, schema)| name.len() + schema.to_string().len());
+        carried.chain(self.flux.nest.keys().map(String::len)).map(|length| length + 8).sum()
+    }
+
+    /// Scalar fields of the kind: what a selector may name beside labels.
+    pub fn is_scalar_field(&self, name: &str) -> bool {
+        let scalar = |kind: &Value| matches!(kind.as_str(), Some("string" | "integer" | "number" | "boolean"));
+        self.schema["properties"].get(name).is_some_and(|property| match &property["type"] {
+            Value::Array(types) => types.iter().all(|kind| scalar(kind) || kind == "null"),
+            one => scalar(one),
+        })
+    }
+}

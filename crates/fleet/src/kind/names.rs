@@ -1,0 +1,59 @@
+//! The names of a kind: `network_policy` in its file, `network_policies` on its route, `network-policy` on the command line.
+
+/// The plural of the last word. A plural stays as it is.
+pub(super) fn plural(name: &str) -> String {
+    if let Some(stem) = name.strip_suffix('y')
+        && !stem.ends_with(['a', 'e', 'i', 'o', 'u', '_'])
+        && !stem.is_empty()
+    {
+        return format!("{stem}ies");
+    }
+    if name.ends_with("ss") || name.ends_with("us") || name.ends_with(['x', 'z']) || ends_in_hiss(name) {
+        return format!("{name}es");
+    }
+    if name.ends_with('s') {
+        return name.to_owned();
+    }
+    format!("{name}s")
+}
+
+/// The singular of a plural that [`plural`] leaves alone or makes.
+pub(super) fn singular(name: &str) -> String {
+    if let Some(stem) = name.strip_suffix("ies") {
+        return format!("{stem}y");
+    }
+    if let Some(stem) = name.strip_suffix("es")
+        && (stem.ends_with("ss") || stem.ends_with("us") || stem.ends_with(['x', 'z']) || ends_in_hiss(stem))
+    {
+        return stem.to_owned();
+    }
+    name.strip_suffix('s').unwrap_or(name).to_owned()
+}
+
+fn ends_in_hiss(name: &str) -> bool {
+    name.ends_with("ch") || name.ends_with("sh")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn singular_names_are_pluralised_and_plurals_stay() {
+        for (one, many) in [
+            ("network_policy", "network_policies"),
+            ("namespace", "namespaces"),
+            ("gateway", "gateways"),
+            ("ingress", "ingresses"),
+            ("status", "statuses"),
+            ("box", "boxes"),
+            ("patch", "patches"),
+            ("mesh", "meshes"),
+            ("resource_quota", "resource_quotas"),
+        ] {
+            assert_eq!(plural(one), many);
+            assert_eq!(plural(many), many);
+            assert_eq!(singular(many), one);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! From the schema in a kind's file to the JSON Schema that documents are held against.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::refusal::{Violation, segment};
+use crate::yaml;
+
+/// Fragments that the loader supplies.
+static BASE: LazyLock<Value> = LazyLock::new(|| yaml::parse(include_str!("base.yaml")).expect("base.yaml parses"));
+
+/// What Firestone and we put into a schema and JSON Schema does not know.
+const NOT_JSON_SCHEMA: [&str; 6] = ["expose", "key", "query_params", "x-flux", "schema", "example"];
+
+pub(super) fn base_id() -> &'static Value {
+    &BASE["id"]
+}
+
+/// The JSON Schema of one item: Firestone's wrappers unfolded, objects with `properties` closed, `$ref`s resolved by
+/// `resolve` (which says `None` for what it does not know).
+pub(super) fn normalise(
+    schema: &Value,
+    pointer: &str,
+    resolve: &dyn Fn(&str) -> Option<Value>,
+    errors: &mut Vec<Violation>,
+) -> Value {
+    let Value::Object(given) = schema else {
+        if !schema.is_boolean() {
+            errors.push(Violation::new(pointer, "a schema must be an object"));
+        }
+        return schema.clone();
+    };
+    if let Some(target) = given.get("$ref") {
+        return match target.as_str().and_then(resolve) {
+            Some(found) => found,
+            None => {
+                errors.push(Violation::new(
+                    format!("{pointer}/$ref"),
+                    format!("{target} is not known: only \"#/components/schemas/<singular>_ref\" of a kind that exists is"),
+                ));
+                json!({})
+            }
+        };
+    }
+    let mut out = Map::new();
+    if let Some(inner @ Value::Object(_)) = given.get("schema") {
+        if let Value::Object(inner) = normalise(inner, &format!("{pointer}/schema"), resolve, errors) {
+            out = inner;
+        }
+    }
+    for (key, value) in given {
+        if NOT_JSON_SCHEMA.contains(&key.as_str()) {
+            continue;
+        }
+        let here = format!("{pointer}{}", segment(key));
+        let value = match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => properties
+                .iter()
+                .map(|(name, property)| {
+                    let at = format!("{here}{}", segment(name));
+                    (name.clone(), normalise(property, &at, resolve, errors))
+                })
+                .collect(),
+            ("items" | "additionalProperties", Value::Object(_)) => normalise(value, &here, resolve, errors),
+            _ => value.clone(),
+        };
+        out.insert(key.clone(), value);
+    }
+    if out.contains_key("properties") && !out.contains_key("additionalProperties") {
+        out.insert("additionalProperties".into(), Value::Bool(false));
+    }
+    Value::Object(out)
+}
+
+/// The same schema, with null allowed: how a reference says "no override".
+pub(super) fn nullable(schema: &Value) -> Value {
+    let Value::Object(mut schema) = schema.clone() else {
+        return json!({});
+    };
+    schema.remove("default");
+    if let Some(Value::Array(options)) = schema.get_mut("enum") {
+        options.push(Value::Null);
+    }
+    match schema.get_mut("type") {
+        Some(Value::Array(types)) => types.push("null".into()),
+        Some(one) => *one = json!([one, "null"]),
+        None => return json!({"anyOf": [schema, {"type": "null"}]}),
+    }
+    Value::Object(schema)
+}
+
+/// Fills in what `value` leaves out and the schema has a default for, at every depth.
+pub fn fill_defaults(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (name, property) in properties.into_iter().flatten() {
+                match fields.get_mut(name) {
+                    Some(field) => fill_defaults(property, field),
+                    None => {
+                        if let Some(default) = property.get("default") {
+                            fields.insert(name.clone(), default.clone());
+                        }
+                    }
+                }
+            }
+            if let Some(rest @ Value::Object(_)) = schema.get("additionalProperties") {
+                for (name, field) in fields {
+                    if properties.is_none_or(|known| !known.contains_key(name)) {
+                        fill_defaults(rest, field);
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| fill_defaults(schema, item));
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,22 @@
+//! The pure domain of flux-resourceset: what a fleet is, what each cluster is told, and what a write may do.
+//!
+//! No I/O, no clock, no environment: everything here is a function of its arguments.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod diagnose;
+pub mod document;
+pub mod files;
+pub mod inputs;
+pub mod json;
+pub mod kind;
+pub mod log;
+pub mod operation;
+pub mod patch;
+pub mod refusal;
+pub mod selector;
+pub mod snapshot;
+pub mod usage;
+pub mod write;
+pub mod yaml;
+
+pub use snapshot::Fleet;

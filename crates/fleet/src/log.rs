@@ -1,0 +1,230 @@
+//! The shape of the log: every change of the fleet is a revision, and a revision is the unit everywhere.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+use crate::json::Json;
+
+/// The number of a state of the fleet. 0 is the empty store; each commit adds one, in commit order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    pub const ZERO: Revision = Revision(0);
+
+    #[must_use]
+    pub fn next(self) -> Self {
+        Revision(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// SHA-256 over a revision's content and its predecessor's digest. Zero before the first revision.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Where a log ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    pub revision: Revision,
+    pub digest: Digest,
+}
+
+/// What one revision does to one resource. `before` is absent for a creation, `after` for a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub kind: Arc<str>,
+    pub id: Arc<str>,
+    pub before: Option<Json>,
+    pub after: Option<Json>,
+    /// What wrote it, when that was not a request: a built-in file of some release, `RESOURCES_DIR`, the seed.
+    pub origin: Option<Arc<str>>,
+    /// A value that no two resources of the kind may share (a cluster's DNS name); the store enforces it.
+    pub unique: Option<String>,
+}
+
+impl Change {
+    pub fn action(&self) -> Action {
+        match (&self.before, &self.after) {
+            (None, _) => Action::Create,
+            (Some(_), Some(_)) => Action::Update,
+            (Some(_), None) => Action::Delete,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    Create,
+    Update,
+    Delete,
+}
+
+/// Who wrote, when and why. `at` is RFC 3339 in UTC with microseconds, so that text order is time order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Author {
+    pub at: String,
+    pub actor: String,
+    pub request_id: String,
+    pub reason: Option<String>,
+}
+
+/// A batch of changes that a store is asked to commit as one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    pub author: Author,
+    pub changes: Vec<Change>,
+    /// Notes kept beside the state and never rolled back: the digest of each kind file that was applied.
+    pub applied: Vec<(String, String)>,
+}
+
+/// A revision as the log holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionRecord {
+    pub revision: Revision,
+    pub author: Author,
+    pub changes: Vec<Change>,
+    pub digest: Digest,
+}
+
+impl RevisionRecord {
+    /// The record that `batch` becomes on top of `base`.
+    pub fn on(base: Head, batch: &Batch) -> Self {
+        let mut record = RevisionRecord {
+            revision: base.revision.next(),
+            author: batch.author.clone(),
+            changes: batch.changes.clone(),
+            digest: Digest::default(),
+        };
+        record.digest = record.chained(base.digest);
+        record
+    }
+
+    pub fn head(&self) -> Head {
+        Head {
+            revision: self.revision,
+            digest: self.digest,
+        }
+    }
+
+    /// The digest that this record has when `previous` is its predecessor's. Every part goes in with its length, so that no
+    /// two different records give the same input.
+    pub fn chained(&self, previous: Digest) -> Digest {
+        fn part(hash: &mut Sha256, text: Option<&str>) {
+            match text {
+                Some(text) => {
+                    hash.update([1]);
+                    hash.update((text.len() as u64).to_be_bytes());
+                    hash.update(text);
+                }
+                None => hash.update([0]),
+            }
+        }
+        let mut hash = Sha256::new();
+        hash.update(previous.0);
+        hash.update(self.revision.0.to_be_bytes());
+        part(&mut hash, Some(&self.author.at));
+        part(&mut hash, Some(&self.author.actor));
+        part(&mut hash, Some(&self.author.request_id));
+        part(&mut hash, self.author.reason.as_deref());
+        hash.update((self.changes.len() as u64).to_be_bytes());
+        for change in &self.changes {
+            part(&mut hash, Some(&change.kind));
+            part(&mut hash, Some(&change.id));
+            part(&mut hash, change.before.as_ref().map(Json::as_str));
+            part(&mut hash, change.after.as_ref().map(Json::as_str));
+            part(&mut hash, change.origin.as_deref());
+        }
+        Digest(hash.finalize().into())
+    }
+
+    /// The change records of this revision, as the API shows them.
+    pub fn records(&self) -> impl Iterator<Item = ChangeRecord<'_>> {
+        self.changes.iter().enumerate().map(|(index, change)| ChangeRecord {
+            revision: self.revision,
+            index,
+            author: &self.author,
+            change,
+        })
+    }
+}
+
+/// One change with the revision it belongs to: a line of the audit log.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeRecord<'a> {
+    pub revision: Revision,
+    pub index: usize,
+    pub author: &'a Author,
+    pub change: &'a Change,
+}
+
+impl Serialize for ChangeRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            revision: Revision,
+            index: usize,
+            at: &'a str,
+            actor: &'a str,
+            request_id: &'a str,
+            action: Action,
+            kind: &'a str,
+            id: &'a str,
+            before: &'a Option<Json>,
+            after: &'a Option<Json>,
+            reason: &'a Option<String>,
+        }
+        Wire {
+            revision: self.revision,
+            index: self.index,
+            at: &self.author.at,
+            actor: &self.author.actor,
+            request_id: &self.author.request_id,
+            action: self.change.action(),
+            kind: &self.change.kind,
+            id: &self.change.id,
+            before: &self.change.before,
+            after: &self.change.after,
+            reason: &self.author.reason,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// One resource of the state that a store holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    pub kind: Arc<str>,
+    pub id: Arc<str>,
+    pub body: Json,
+    pub origin: Option<Arc<str>>,
+}
+
+/// The whole state that a store holds, at its head.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub head: Head,
+    pub resources: Vec<Resource>,
+}

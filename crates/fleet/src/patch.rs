@@ -1,0 +1,130 @@
+//! The three forms of PATCH.
+
+use serde_json::{Map, Value};
+
+use crate::inputs::reference_id;
+use crate::kind::{CLUSTERS, Kind, Kinds};
+use crate::refusal::{Violation, segment};
+
+/// How the body of a PATCH is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Plain JSON: objects merge, null clears, arrays of references merge by id, other arrays are replaced.
+    Merge,
+    /// RFC 7396, to the letter.
+    MergePatch,
+    /// RFC 6902.
+    JsonPatch,
+}
+
+/// Applies `patch` to `target`, in place.
+pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: &Value) -> Result<(), Vec<Violation>> {
+    match form {
+        Form::Merge => {
+            let mut errors = Vec::new();
+            let Value::Object(fields) = patch else {
+                return Err(vec![Violation::new("", "a patch is an object")]);
+            };
+            let arrays: Vec<&str> = match &*kind.name {
+                CLUSTERS => kinds.definitions().filter_map(|kind| kind.references.as_deref()).collect(),
+                _ => Vec::new(),
+            };
+            for (name, value) in fields {
+                match value {
+                    Value::Array(items) if arrays.contains(&name.as_str()) => {
+                        merge_references(target, name, items, &mut errors);
+                    }
+                    value => merge_field(target, name, value),
+                }
+            }
+            if errors.is_empty() { Ok(()) } else { Err(errors) }
+        }
+        Form::MergePatch => {
+            json_patch::merge(target, patch);
+            Ok(())
+        }
+        Form::JsonPatch => {
+            let patch: json_patch::Patch = serde_json::from_value(patch.clone())
+                .map_err(|error| vec![Violation::new("", format!("not an RFC 6902 patch: {error}"))])?;
+            for (n, operation) in patch.0.iter().enumerate() {
+                json_patch::patch(target, std::slice::from_ref(operation))
+                    .map_err(|error| vec![Violation::new(format!("/{n}"), error.kind.to_string())])?;
+                // A few dozen copies of a document into itself would fill the memory.
+                if matches!(operation, json_patch::PatchOperation::Copy(_)) && weight(target) > MOST_NODES {
+                    return Err(vec![Violation::new(format!("/{n}"), "the document becomes too large")]);
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+const MOST_NODES: usize = 1 << 20;
+
+/// How many values a document has, and how long its strings are.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.iter().map(|(name, value)| name.len() + weight(value)).sum::<usize>(),
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::String(text) => 1 + text.len(),
+        _ => 1,
+    }
+}
+
+/// Merges one field, recursively; null clears it.
+fn merge_field(target: &mut Value, name: &str, value: &Value) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let fields = target.as_object_mut().expect("made one");
+    match value {
+        Value::Null => {
+            fields.remove(name);
+        }
+        Value::Object(inner) => {
+            let field = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
+            if !field.is_object() {
+                *field = Value::Object(Map::new());
+            }
+            for (name, value) in inner {
+                merge_field(field, name, value);
+            }
+        }
+        other => {
+            fields.insert(name.to_owned(), other.clone());
+        }
+    }
+}
+
+/// Merges an array of references by id: what the patch does not name stays as it is, where it is.
+fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &mut Vec<Violation>) {
+    let mut result = match target.get(array) {
+        Some(Value::Array(present)) => present.clone(),
+        _ => Vec::new(),
+    };
+    for (n, item) in items.iter().enumerate() {
+        let pointer = format!("{}/{n}", segment(array));
+        let Some(fields) = item.as_object() else {
+            errors.push(Violation::new(pointer, "a reference is an object with an id"));
+            continue;
+        };
+        let id = reference_id(item);
+        if id.is_empty() {
+            errors.push(Violation::new(format!("{pointer}/id"), "is required"));
+            continue;
+        }
+        match fields.get("$patch") {
+            None => match result.iter_mut().find(|present| reference_id(present) == id) {
+                Some(present) => fields.iter().for_each(|(name, value)| merge_field(present, name, value)),
+                None => {
+                    let mut added = Value::Object(Map::new());
+                    fields.iter().for_each(|(name, value)| merge_field(&mut added, name, value));
+                    result.push(added);
+                }
+            },
+            Some(Value::String(verb)) if verb == "delete" => result.retain(|present| reference_id(present) != id),
+            Some(_) => errors.push(Violation::new(format!("{pointer}/$patch"), "the only value is \"delete\"")),
+        }
+    }
+    merge_field(target, array, &Value::Array(result));
+}

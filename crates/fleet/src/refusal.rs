@@ -1,0 +1,112 @@
+//! Why a write is refused. Plain data: the HTTP layer turns it into a status and a problem document at the last step.
+
+use serde::Serialize;
+
+/// One thing that is wrong, and where: a JSON pointer into the document that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Violation {
+    pub pointer: String,
+    pub detail: String,
+}
+
+impl Violation {
+    pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Violation {
+            pointer: pointer.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// The same violation, seen from a document that holds this one at `prefix`.
+    #[must_use]
+    pub fn under(mut self, prefix: &str) -> Self {
+        self.pointer.insert_str(0, prefix);
+        self
+    }
+}
+
+/// One segment of a JSON pointer, escaped as RFC 6901 wants it.
+pub fn segment(name: &str) -> String {
+    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The class of a refusal: the `type` of its problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The document breaks its schema, or refers to what is not there.
+    Invalid,
+    /// No such resource or kind.
+    NotFound,
+    /// The id or the DNS name is taken.
+    Exists,
+    /// Something still refers to what would be removed.
+    InUse,
+    /// Some cluster's reply would break the ExternalService contract.
+    Contract,
+    /// A cluster that is marked as protected.
+    Protected,
+    /// The resource is not in the version that the request names.
+    Stale,
+}
+
+/// A refused write: nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub reason: Reason,
+    pub detail: String,
+    pub errors: Vec<Violation>,
+    /// The clusters that are in the way, for reasons that have some.
+    pub clusters: Vec<String>,
+}
+
+impl Refusal {
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Refusal {
+            reason,
+            detail: detail.into(),
+            errors: Vec::new(),
+            clusters: Vec::new(),
+        }
+    }
+
+    pub fn at(reason: Reason, pointer: &str, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Refusal {
+            errors: vec![Violation::new(pointer, detail.clone())],
+            ..Refusal::new(reason, detail)
+        }
+    }
+
+    pub fn invalid(errors: Vec<Violation>) -> Self {
+        let detail = match errors.as_slice() {
+            [one] => format!("{}: {}", place(&one.pointer), one.detail),
+            many => format!("{} problems, the first at {}: {}", many.len(), place(&many[0].pointer), many[0].detail),
+        };
+        Refusal {
+            errors,
+            ..Refusal::new(Reason::Invalid, detail)
+        }
+    }
+
+    #[must_use]
+    pub fn under(mut self, prefix: &str) -> Self {
+        for error in &mut self.errors {
+            error.pointer.insert_str(0, prefix);
+        }
+        self
+    }
+}
+
+fn place(pointer: &str) -> &str {
+    if pointer.is_empty() { "the document" } else { pointer }
+}
+
+/// "a, b, c and 4 more": what a person can read of a long list.
+pub fn some_of(names: &[impl AsRef<str>]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<_> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,570 @@
+//! The fleet at one revision, immutable: what polls are answered from and what writes are judged against.
+//!
+//! Maps are persistent (structure is shared between revisions), so the next revision costs what changed, and a reader keeps
+//! the one it has for as long as it likes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use imbl::{HashMap, OrdMap, OrdSet};
+use serde_json::Value;
+
+use crate::document::Document;
+use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
+use crate::json::Json;
+use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
+use crate::log::{Head, Revision, RevisionRecord, State};
+use crate::refusal::Violation;
+
+/// Who a cluster is: what every one of its inputs carries, and what it is looked up by.
+#[derive(Debug)]
+pub struct ClusterHead {
+    pub document: Document,
+    pub name: Box<str>,
+    /// As it was written.
+    pub dns: Arc<str>,
+    /// In lower case: what it is looked up by.
+    pub dns_key: Arc<str>,
+    pub environment: Box<str>,
+    pub protected: bool,
+}
+
+/// A cluster and its replies, each made when it is first asked for.
+#[derive(Debug)]
+pub struct Cluster {
+    head: Arc<ClusterHead>,
+    lists: Box<[List]>,
+}
+
+/// The references of a cluster to one kind.
+#[derive(Clone, Debug)]
+struct List {
+    kind: Arc<str>,
+    count: usize,
+    reply: OnceLock<Result<Reply, Breach>>,
+}
+
+impl Cluster {
+    fn new(document: Document, value: &Value, kinds: &Kinds) -> Self {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let dns: Arc<str> = text("cluster_dns").into();
+        let dns_key = match dns.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => dns.to_ascii_lowercase().into(),
+            false => dns.clone(),
+        };
+        let lists = kinds
+            .definitions()
+            .map(|kind| (kind, inputs::references(kind, value).len()))
+            .filter(|(_, count)| *count > 0)
+            .map(|(kind, count)| List {
+                kind: kind.name.clone(),
+                count,
+                reply: OnceLock::new(),
+            })
+            .collect();
+        Cluster {
+            head: Arc::new(ClusterHead {
+                document,
+                name: text("cluster_name").into(),
+                dns,
+                dns_key,
+                environment: text("environment").into(),
+                protected: value.get("protected").and_then(Value::as_bool).unwrap_or_default(),
+            }),
+            lists,
+        }
+    }
+
+    pub fn head(&self) -> &ClusterHead {
+        &self.head
+    }
+
+    pub fn document(&self) -> &Document {
+        &self.head.document
+    }
+
+    fn list(&self, kind: &str) -> Option<&List> {
+        self.lists.iter().find(|list| &*list.kind == kind)
+    }
+
+    /// The same cluster, with its reply for `kind` to be made anew.
+    fn renewed(&self, kind: &str) -> Self {
+        let mut lists = self.lists.clone();
+        for list in lists.iter_mut().filter(|list| &*list.kind == kind) {
+            list.reply = OnceLock::new();
+        }
+        Cluster {
+            head: self.head.clone(),
+            lists,
+        }
+    }
+}
+
+/// A definition, parsed: there are few of them, and each is merged into many replies.
+#[derive(Debug)]
+pub struct Definition {
+    pub document: Document,
+    value: Value,
+}
+
+impl Definition {
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+/// The definitions of one kind, and which clusters refer to each.
+#[derive(Clone, Debug, Default)]
+pub struct Definitions {
+    documents: OrdMap<Arc<str>, Arc<Definition>>,
+    users: HashMap<Arc<str>, OrdSet<Arc<str>>>,
+    /// No definition was ever longer than this: bounds a reply without making it.
+    longest: usize,
+}
+
+impl Definitions {
+    pub fn get(&self, id: &str) -> Option<&Arc<Definition>> {
+        self.documents.get(id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.documents.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// The ids of the clusters that refer to a definition, sorted.
+    pub fn users(&self, id: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.users.get(id).into_iter().flatten()
+    }
+
+    pub fn is_used(&self, id: &str) -> bool {
+        self.users.contains_key(id)
+    }
+
+    /// References to what is not there.
+    fn dangling(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        let missing = self.users.iter().filter(|(id, _)| !self.documents.contains_key(*id));
+        missing.map(|(id, clusters)| (id, clusters.len()))
+    }
+}
+
+/// The answer to a poll.
+#[derive(Clone, Debug)]
+pub enum Poll {
+    Reply(Reply),
+    UnknownCluster,
+    UnknownKind,
+    /// What is stored would break the contract: better no answer than a wrong one.
+    Breach(Breach),
+}
+
+/// The whole fleet at one revision.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    head: Head,
+    kinds: Arc<Kinds>,
+    sources: OrdMap<Arc<str>, (Json, Option<Arc<str>>)>,
+    definitions: BTreeMap<Arc<str>, Definitions>,
+    clusters: OrdMap<Arc<str>, Arc<Cluster>>,
+    by_dns: HashMap<Arc<str>, Arc<Cluster>>,
+    decommissions: OrdMap<Arc<str>, Arc<Document>>,
+    label_keys: OrdMap<Arc<str>, usize>,
+    clusters_changed: Revision,
+}
+
+impl Fleet {
+    /// The fleet that a store holds.
+    pub fn load(state: State) -> Result<Fleet, String> {
+        let mut edit = Edit::new(Fleet::default());
+        let (kinds, rest): (Vec<_>, Vec<_>) = state.resources.into_iter().partition(|resource| &*resource.kind == KINDS);
+        for kind in kinds {
+            edit.put_kind(kind.id, Some((kind.body, kind.origin)));
+        }
+        edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
+        for resource in rest {
+            edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
+        }
+        let mut fleet = edit.settle()?;
+        fleet.head = state.head;
+        fleet.clusters_changed = state.head.revision;
+        Ok(fleet)
+    }
+
+    /// The fleet after the next revision.
+    pub fn follow(&self, record: &RevisionRecord) -> Result<Fleet, String> {
+        let mut edit = Edit::new(self.clone());
+        let of_kinds = |deleted: bool| {
+            let changes = record.changes.iter().filter(|change| &*change.kind == KINDS);
+            changes.filter(move |change| change.after.is_none() == deleted)
+        };
+        for change in of_kinds(false) {
+            let source = change.after.clone().map(|after| (after, change.origin.clone()));
+            edit.put_kind(change.id.clone(), source);
+        }
+        edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
+        for change in record.changes.iter().filter(|change| &*change.kind != KINDS) {
+            edit.put(&change.kind, change.id.clone(), change.after.clone(), None)?;
+        }
+        for change in of_kinds(true) {
+            edit.put_kind(change.id.clone(), None);
+        }
+        edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
+        let fleet = edit.settle()?;
+        let touches_clusters = record.changes.iter().any(|change| &*change.kind == CLUSTERS);
+        Ok(fleet.at(record.head(), touches_clusters))
+    }
+
+    pub(crate) fn at(mut self, head: Head, clusters_changed: bool) -> Fleet {
+        self.head = head;
+        if clusters_changed {
+            self.clusters_changed = head.revision;
+        }
+        self
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.head.revision
+    }
+
+    /// The last revision that wrote a cluster: what a list of clusters depends on.
+    pub fn clusters_changed(&self) -> Revision {
+        self.clusters_changed
+    }
+
+    pub fn kinds(&self) -> &Arc<Kinds> {
+        &self.kinds
+    }
+
+    pub fn definitions(&self, kind: &str) -> Option<&Definitions> {
+        self.definitions.get(kind)
+    }
+
+    pub fn clusters(&self) -> &OrdMap<Arc<str>, Arc<Cluster>> {
+        &self.clusters
+    }
+
+    pub fn cluster(&self, id: &str) -> Option<&Arc<Cluster>> {
+        self.clusters.get(id)
+    }
+
+    pub fn decommissions(&self) -> &OrdMap<Arc<str>, Arc<Document>> {
+        &self.decommissions
+    }
+
+    pub fn cluster_at(&self, dns: &str) -> Option<&Arc<Cluster>> {
+        self.by_dns.get(&*lower_case(dns))
+    }
+
+    pub fn has_label(&self, key: &str) -> bool {
+        self.label_keys.contains_key(key)
+    }
+
+    /// One resource, of whatever kind.
+    pub fn document(&self, kind: &str, id: &str) -> Option<Document> {
+        match kind {
+            CLUSTERS => self.clusters.get(id).map(|cluster| cluster.document().clone()),
+            DECOMMISSIONS => self.decommissions.get(id).map(|document| Document::clone(document)),
+            KINDS => self.kinds.get(id).map(|kind| Document {
+                id: kind.name.clone(),
+                body: kind.document.clone(),
+                etag: kind.etag,
+            }),
+            _ => self.definitions.get(kind)?.get(id).map(|definition| definition.document.clone()),
+        }
+    }
+
+    /// What the cluster with this DNS name is told of the kind at this path.
+    pub fn poll(&self, dns: &str, path: &str) -> Poll {
+        let Some(kind) = self.kinds.at_path(path) else {
+            return Poll::UnknownKind;
+        };
+        let key = lower_case(dns);
+        match self.by_dns.get(&*key) {
+            Some(cluster) => match self.reply(cluster, kind) {
+                Ok(reply) => Poll::Reply(reply.clone()),
+                Err(breach) => Poll::Breach(breach.clone()),
+            },
+            None if self.decommissions.contains_key(&*key) => Poll::Reply(Reply::empty().clone()),
+            None => Poll::UnknownCluster,
+        }
+    }
+
+    fn reply<'a>(&'a self, cluster: &'a Cluster, kind: &Kind) -> Result<&'a Reply, &'a Breach> {
+        let (Some(list), Some(definitions)) = (cluster.list(&kind.name), self.definitions.get(&kind.name)) else {
+            return Ok(Reply::empty());
+        };
+        list.reply.get_or_init(|| inputs::reply(kind, cluster, definitions)).as_ref()
+    }
+
+    /// How the cluster's reply for `kind` would break the contract, if it would. Cheap in all but extreme cases: the reply is
+    /// made only when a bound says that it might be too large.
+    pub(crate) fn breach(&self, cluster: &Cluster, kind: &Kind) -> Option<Breach> {
+        let list = cluster.list(&kind.name)?;
+        let definitions = self.definitions.get(&kind.name)?;
+        // Per input: the definition, the cluster block, and the names of what is carried and nested. What the cluster itself
+        // adds (overrides, patches) stands in its document, once.
+        const PER_INPUT: usize = 128;
+        let head = cluster.head();
+        let block = PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len()) + kind.carried_len();
+        let bound = list.count * (definitions.longest + block) + cluster.document().body.as_str().len() + 64;
+        if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
+            return None;
+        }
+        inputs::body(kind, cluster, definitions).err()
+    }
+
+    /// References to definitions that do not exist, over the whole fleet.
+    pub fn dangling(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, usize)> {
+        let per_kind = self.definitions.iter();
+        per_kind.flat_map(|(kind, definitions)| definitions.dangling().map(move |(id, count)| (kind, id, count)))
+    }
+}
+
+fn lower_case(dns: &str) -> std::borrow::Cow<'_, str> {
+    match dns.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => dns.to_ascii_lowercase().into(),
+        false => dns.into(),
+    }
+}
+
+pub(crate) type Failures = Vec<(String, Vec<Violation>)>;
+
+fn describe_failures(failed: &Failures) -> String {
+    let errors = failed.iter().flat_map(|(kind, errors)| errors.iter().map(move |error| (kind, error)));
+    let lines: Vec<_> = errors.map(|(kind, error)| format!("kind {kind}, {}: {}", error.pointer, error.detail)).collect();
+    lines.join("; ")
+}
+
+/// A fleet that is being changed. Derived state that depends on several resources (DNS names, replies) is settled at the
+/// end, so that changes may come in any order.
+pub(crate) struct Edit {
+    pub(crate) fleet: Fleet,
+    kinds_changed: bool,
+    /// Per kind, the clusters whose reply must be made anew.
+    dirty: BTreeMap<Arc<str>, OrdSet<Arc<str>>>,
+    /// Clusters whose DNS name another one still held when they were put.
+    waiting: Vec<Arc<str>>,
+}
+
+impl Edit {
+    pub(crate) fn new(fleet: Fleet) -> Self {
+        Edit {
+            fleet,
+            kinds_changed: false,
+            dirty: BTreeMap::new(),
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(crate) fn put_kind(&mut self, name: Arc<str>, source: Option<(Json, Option<Arc<str>>)>) {
+        self.kinds_changed = true;
+        match source {
+            Some(source) => self.fleet.sources.insert(name, source),
+            None => self.fleet.sources.remove(&name),
+        };
+    }
+
+    /// Makes the kinds that were put take effect, or says what is wrong with them and leaves the old ones in force.
+    pub(crate) fn settle_kinds(&mut self) -> Result<(), Failures> {
+        if !self.kinds_changed {
+            return Ok(());
+        }
+        let kinds = Kinds::build(self.fleet.sources.values())?;
+        self.kinds_changed = false;
+        let before = std::mem::replace(&mut self.fleet.kinds, Arc::new(kinds));
+        let after = self.fleet.kinds.clone();
+        let definitions = &mut self.fleet.definitions;
+        definitions.retain(|name, _| after.get(name).is_some());
+        let mut relisted = false;
+        for kind in after.definitions() {
+            definitions.entry(kind.name.clone()).or_default();
+            match before.get(&kind.name) {
+                Some(old) if old.etag == kind.etag => {}
+                Some(old) if old.references == kind.references => {
+                    let users = definitions[&kind.name].users.values().cloned();
+                    self.dirty.entry(kind.name.clone()).or_default().extend(OrdSet::unions(users));
+                }
+                // A kind whose array may hold something already: only a store that others wrote to has that.
+                _ => relisted = !self.fleet.clusters.is_empty(),
+            }
+        }
+        if relisted {
+            self.relist();
+        }
+        Ok(())
+    }
+
+    /// Reads the references of every cluster again.
+    fn relist(&mut self) {
+        for definitions in self.fleet.definitions.values_mut() {
+            definitions.users = HashMap::new();
+        }
+        for (id, old) in self.fleet.clusters.clone() {
+            let value = old.document().body.parse();
+            let cluster = Arc::new(Cluster::new(old.document().clone(), &value, &self.fleet.kinds));
+            self.refer(&id, None, Some(&value));
+            self.fleet.by_dns.insert(cluster.head.dns_key.clone(), cluster.clone());
+            self.fleet.clusters.insert(id, cluster);
+        }
+    }
+
+    /// Puts or removes a resource that is not a kind. `value` is the parsed `after`, where the caller has it.
+    pub(crate) fn put(&mut self, kind: &str, id: Arc<str>, after: Option<Json>, value: Option<Value>) -> Result<(), String> {
+        match kind {
+            CLUSTERS => self.put_cluster(id, after, value),
+            DECOMMISSIONS => {
+                match after {
+                    Some(body) => self.fleet.decommissions.insert(id.clone(), Arc::new(Document::new(id, body))),
+                    None => self.fleet.decommissions.remove(&id),
+                };
+            }
+            kind => {
+                let Some((name, definitions)) = self.fleet.definitions.get_key_value(kind) else {
+                    return Err(format!("the store holds \"{id}\" of the kind \"{kind}\", which is not there"));
+                };
+                let (name, mut definitions) = (name.clone(), definitions.clone());
+                if let Some(users) = definitions.users.get(&id) {
+                    let dirty = self.dirty.entry(name.clone()).or_default();
+                    *dirty = std::mem::take(dirty).union(users.clone());
+                }
+                match after {
+                    Some(body) => {
+                        definitions.longest = definitions.longest.max(body.as_str().len());
+                        let value = value.unwrap_or_else(|| body.parse());
+                        let document = Document::new(id.clone(), body);
+                        definitions.documents.insert(id, Arc::new(Definition { document, value }));
+                    }
+                    None => {
+                        definitions.documents.remove(&id);
+                    }
+                }
+                self.fleet.definitions.insert(name, definitions);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_cluster(&mut self, id: Arc<str>, after: Option<Json>, value: Option<Value>) {
+        let old = self.fleet.clusters.get(&id).cloned();
+        let old_value = old.as_ref().map(|cluster| cluster.document().body.parse());
+        if let Some(old) = &old {
+            let key = &old.head.dns_key;
+            if self.fleet.by_dns.get(key).is_some_and(|holder| holder.document().id == id) {
+                self.fleet.by_dns.remove(key);
+            }
+        }
+        let Some(body) = after else {
+            self.refer(&id, old_value.as_ref(), None);
+            self.fleet.clusters.remove(&id);
+            return;
+        };
+        let value = value.unwrap_or_else(|| body.parse());
+        let document = Document::new(id.clone(), body);
+        let cluster = Arc::new(Cluster::new(document, &value, &self.fleet.kinds));
+        self.refer(&id, old_value.as_ref(), Some(&value));
+        let key = cluster.head.dns_key.clone();
+        if self.fleet.by_dns.contains_key(&key) {
+            self.waiting.push(id.clone());
+        } else {
+            self.fleet.by_dns.insert(key, cluster.clone());
+        }
+        self.fleet.clusters.insert(id, cluster);
+    }
+
+    /// Keeps the indexes over clusters: who refers to what, and which labels there are.
+    fn refer(&mut self, id: &Arc<str>, before: Option<&Value>, after: Option<&Value>) {
+        let kinds = self.fleet.kinds.clone();
+        for kind in kinds.definitions() {
+            let ids = |value: Option<&Value>| -> OrdSet<String> {
+                let references = value.map_or(&[][..], |value| inputs::references(kind, value));
+                references.iter().map(|reference| inputs::reference_id(reference).to_owned()).collect()
+            };
+            let (old, new) = (ids(before), ids(after));
+            if old == new {
+                continue;
+            }
+            let Some(definitions) = self.fleet.definitions.get_mut(&kind.name) else { continue };
+            for gone in old.iter().filter(|id| !new.contains(*id)) {
+                if let Some(users) = definitions.users.get_mut(gone.as_str()) {
+                    users.remove(id);
+                    if users.is_empty() {
+                        definitions.users.remove(gone.as_str());
+                    }
+                }
+            }
+            for added in new.iter().filter(|id| !old.contains(*id)) {
+                let known = definitions.documents.get(added.as_str()).map(|definition| definition.document.id.clone());
+                let key = known.unwrap_or_else(|| added.as_str().into());
+                definitions.users.entry(key).or_default().insert(id.clone());
+            }
+        }
+        let keys = |value: Option<&Value>| -> OrdSet<String> {
+            let labels = value.and_then(|value| value.get("labels")).and_then(Value::as_object);
+            labels.into_iter().flatten().map(|(key, _)| key.clone()).collect()
+        };
+        let (old, new) = (keys(before), keys(after));
+        for gone in old.iter().filter(|key| !new.contains(*key)) {
+            let left = self.fleet.label_keys.get(gone.as_str()).copied().unwrap_or_default();
+            match left {
+                0 | 1 => self.fleet.label_keys.remove(gone.as_str()),
+                more => self.fleet.label_keys.insert(gone.as_str().into(), more - 1),
+            };
+        }
+        for added in new.iter().filter(|key| !old.contains(*key)) {
+            *self.fleet.label_keys.entry(added.as_str().into()).or_default() += 1;
+        }
+    }
+
+    /// Clusters that cannot have the DNS name they ask for, each with the one that has it.
+    pub(crate) fn dns_clashes(&self) -> Vec<(Arc<Cluster>, Arc<Cluster>)> {
+        let clusters = self.waiting.iter().filter_map(|id| self.fleet.clusters.get(id));
+        let clashes = clusters.filter_map(|cluster| {
+            let holder = self.fleet.by_dns.get(&cluster.head.dns_key)?;
+            (holder.document().id != cluster.document().id).then(|| (cluster.clone(), holder.clone()))
+        });
+        clashes.collect()
+    }
+
+    /// Gives waiting clusters their DNS name, once those who held it have let go.
+    pub(crate) fn settle_dns(&mut self) {
+        for id in &self.waiting {
+            if let Some(cluster) = self.fleet.clusters.get(id) {
+                self.fleet.by_dns.entry(cluster.head.dns_key.clone()).or_insert_with(|| cluster.clone());
+            }
+        }
+    }
+
+    /// The clusters whose reply changed because of something else than their own document, per kind.
+    pub(crate) fn dirty(&self) -> &BTreeMap<Arc<str>, OrdSet<Arc<str>>> {
+        &self.dirty
+    }
+
+    /// The changed fleet, with everything that is derived in place.
+    pub(crate) fn settle(mut self) -> Result<Fleet, String> {
+        self.settle_dns();
+        if let Some((cluster, holder)) = self.dns_clashes().first() {
+            let (one, two) = (&cluster.document().id, &holder.document().id);
+            return Err(format!("clusters \"{one}\" and \"{two}\" have the same DNS name {}", cluster.head.dns));
+        }
+        for (kind, ids) in std::mem::take(&mut self.dirty) {
+            for id in ids {
+                let Some(cluster) = self.fleet.clusters.get(&id) else { continue };
+                let renewed = Arc::new(cluster.renewed(&kind));
+                self.fleet.by_dns.insert(renewed.head.dns_key.clone(), renewed.clone());
+                self.fleet.clusters.insert(id, renewed);
+            }
+        }
+        Ok(self.fleet)
+    }
+}

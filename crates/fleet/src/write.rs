@@ -1,0 +1,862 @@
+//! The one way to write: operations against a snapshot give the changes of one revision and the snapshot after it, or a
+//! refusal. Pure code; whoever calls it makes the changes durable before anyone sees them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::inputs::{reference_id, references};
+use crate::json::Json;
+use crate::kind::schema::fill_defaults;
+use crate::kind::{self, CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
+use crate::log::{Change, Head};
+use crate::operation::{Operation, Target, Verb};
+use crate::patch;
+use crate::refusal::{Reason, Refusal, Violation, segment, some_of};
+use crate::selector::Selector;
+use crate::snapshot::{Edit, Fleet};
+
+/// How a write is judged and how its problems are pointed at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Pointers begin with `/operations/N`: the operations came as a batch.
+    pub batch: bool,
+    /// References to what is not there are let in, to be reported: a seed may have some.
+    pub allow_dangling: bool,
+}
+
+/// What a write does.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// One per resource that changes; empty when nothing does.
+    pub changes: Vec<Change>,
+    fleet: Fleet,
+}
+
+impl Outcome {
+    /// The fleet as the write leaves it, still under the revision it was judged against.
+    pub fn preview(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// The fleet once the write is revision `head`.
+    pub fn committed(self, head: Head) -> Fleet {
+        let clusters = self.changes.iter().any(|change| &*change.kind == CLUSTERS);
+        self.fleet.at(head, clusters)
+    }
+}
+
+impl Fleet {
+    /// What `operations` would do. Operations run in order, each on what the one before left; references and the contract are
+    /// judged on the end state.
+    pub fn write(&self, operations: &[Operation], rules: Rules) -> Result<Outcome, Refusal> {
+        let mut draft = Draft {
+            base: self,
+            edit: Edit::new(self.clone()),
+            rules,
+            touched: BTreeMap::new(),
+            kind_failures: Vec::new(),
+        };
+        let mut refused: Option<Refusal> = None;
+        for (n, operation) in operations.iter().enumerate() {
+            if let Err(refusal) = draft.run(n, operation) {
+                let refusal = refusal.under(&draft.prefix(n));
+                match &mut refused {
+                    None => refused = Some(refusal),
+                    // Every problem of the same sort is reported; what merely follows from the first one is not.
+                    Some(first) if first.reason == refusal.reason => first.errors.extend(refusal.errors),
+                    Some(_) => {}
+                }
+            }
+        }
+        match refused {
+            Some(refusal) if refusal.reason == Reason::Invalid => Err(Refusal::invalid(refusal.errors)),
+            Some(refusal) => Err(refusal),
+            None => draft.finish(),
+        }
+    }
+}
+
+/// The order of changes in a revision: one that can be replayed from front to back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    KindPut,
+    Definition,
+    Cluster,
+    Decommission,
+    KindGone,
+}
+
+struct Draft<'a> {
+    base: &'a Fleet,
+    edit: Edit,
+    rules: Rules,
+    /// What was written, by which operation last, on whose behalf.
+    touched: BTreeMap<(Arc<str>, Arc<str>), (usize, Option<Arc<str>>)>,
+    kind_failures: Vec<(String, Vec<Violation>)>,
+}
+
+impl Draft<'_> {
+    fn prefix(&self, operation: usize) -> String {
+        match self.rules.batch {
+            true => format!("/operations/{operation}"),
+            false => String::new(),
+        }
+    }
+
+    /// Where the document of an operation stands in what was sent.
+    fn under_value(&self, errors: Vec<Violation>) -> Refusal {
+        let prefix = if self.rules.batch { "/value" } else { "" };
+        Refusal::invalid(errors.into_iter().map(|error| error.under(prefix)).collect())
+    }
+
+    fn now(&self) -> &Fleet {
+        &self.edit.fleet
+    }
+
+    fn kind(&self, name: &str) -> Result<Arc<Kind>, Refusal> {
+        let unknown = || Refusal::at(Reason::NotFound, "/kind", format!("there is no kind \"{name}\""));
+        self.now().kinds().get(name).cloned().ok_or_else(unknown)
+    }
+
+    fn run(&mut self, n: usize, operation: &Operation) -> Result<(), Refusal> {
+        let origin = operation.origin.as_ref();
+        match (operation.kind.as_str(), &operation.verb) {
+            (KINDS, verb) => self.run_on_kinds(n, verb, operation),
+            (DECOMMISSIONS, Verb::Delete { id, .. }) => {
+                self.check_version(DECOMMISSIONS, id, operation)?;
+                self.put(n, DECOMMISSIONS, id.as_str().into(), None, None)
+            }
+            (DECOMMISSIONS, _) => Err(Refusal::at(Reason::Invalid, "/op", "a decommission can only be deleted")),
+            (name, Verb::Create { id, value }) => {
+                let kind = self.kind(name)?;
+                let (id, value) = self.document(&kind, id.as_deref(), value.clone())?;
+                if self.now().document(name, &id).is_some() {
+                    let detail = format!("{} \"{id}\" exists already", kind.singular);
+                    return Err(Refusal::at(Reason::Exists, "/id", detail));
+                }
+                self.put(n, name, id, Some(value), origin)
+            }
+            (name, Verb::Replace { id, value }) => {
+                let kind = self.kind(name)?;
+                self.check_version(name, id, operation)?;
+                self.replace(n, &kind, id, value.clone(), origin)
+            }
+            (name, Verb::Apply { id, value }) => {
+                let kind = self.kind(name)?;
+                let given = id.clone().or_else(|| own_id(&kind, value)).unwrap_or_default();
+                if self.now().document(name, &given).is_some() || operation.if_match.is_some() {
+                    self.check_version(name, &given, operation)?;
+                    return self.replace(n, &kind, &given, value.clone(), origin);
+                }
+                let (id, value) = self.document(&kind, id.as_deref(), value.clone())?;
+                self.put(n, name, id, Some(value), origin)
+            }
+            (name, Verb::Merge { on, form, value }) => {
+                let kind = self.kind(name)?;
+                let ids = match on {
+                    Target::Id(id) => {
+                        self.check_version(name, id, operation)?;
+                        vec![id.as_str().into()]
+                    }
+                    Target::Selector(selector) => self.select(selector)?,
+                };
+                for id in ids {
+                    self.merge(n, &kind, &id, *form, value)?;
+                }
+                Ok(())
+            }
+            (name, Verb::Delete { id, cascade }) => {
+                let kind = self.kind(name)?;
+                self.check_version(name, id, operation)?;
+                self.delete(n, &kind, id, *cascade)
+            }
+            (name, Verb::Assign { id, on, value }) => {
+                let kind = self.definition_kind(name)?;
+                let array = kind.references.clone().expect("definitions have references");
+                let mut reference = value.clone();
+                reference.insert("id".into(), id.as_str().into());
+                let place = segment(&array);
+                self.on_clusters(n, on, operation, &json!({ array: [reference] }), &place)
+            }
+            (name, Verb::Unassign { id, on, drop_patches }) => {
+                let kind = self.definition_kind(name)?;
+                let array = kind.references.clone().expect("definitions have references");
+                let mut patch = json!({ array: [{"id": id, "$patch": "delete"}] });
+                if *drop_patches && kind.flux.patches {
+                    patch["patches"] = json!({ id: null });
+                }
+                self.on_clusters(n, on, operation, &patch, "")
+            }
+            (name, Verb::Patch { id, on, set, unset }) => {
+                let kind = self.definition_kind(name)?;
+                if !kind.flux.patches {
+                    return Err(Refusal::at(Reason::Invalid, "/kind", format!("{} take no patches", kind.name)));
+                }
+                if self.now().document(name, id).is_none() {
+                    return Err(Refusal::at(Reason::Invalid, "/id", format!("there is no {} \"{id}\"", kind.singular)));
+                }
+                let mut values = set.clone();
+                values.extend(unset.iter().map(|key| (key.clone(), Value::Null)));
+                self.on_clusters(n, on, operation, &json!({"patches": { id: values }}), "")
+            }
+        }
+    }
+
+    fn definition_kind(&self, name: &str) -> Result<Arc<Kind>, Refusal> {
+        let kind = self.kind(name)?;
+        match kind.references {
+            Some(_) => Ok(kind),
+            None => Err(Refusal::at(Reason::Invalid, "/kind", format!("clusters do not refer to {name}"))),
+        }
+    }
+
+    /// Merges a patch into each cluster of a target. `place` is the array that the operation's value goes into.
+    fn on_clusters(
+        &mut self,
+        n: usize,
+        on: &Target,
+        operation: &Operation,
+        patch: &Value,
+        place: &str,
+    ) -> Result<(), Refusal> {
+        let kind = self.kind(CLUSTERS)?;
+        let ids = match on {
+            Target::Id(id) => {
+                if self.now().cluster(id).is_none() {
+                    return Err(Refusal::at(Reason::NotFound, "/cluster", format!("there is no cluster \"{id}\"")));
+                }
+                self.check_version(CLUSTERS, id, operation)?;
+                vec![id.as_str().into()]
+            }
+            Target::Selector(selector) => self.select(selector)?,
+        };
+        for id in ids {
+            self.merge(n, &kind, &id, patch::Form::Merge, patch).map_err(|mut refusal| {
+                // A new reference stands last in the cluster, but it was made from the operation's value: point there.
+                for error in refusal.errors.iter_mut().filter(|_| !place.is_empty()) {
+                    let inside = error.pointer.strip_prefix("/value").and_then(|rest| rest.strip_prefix(place));
+                    if let Some(rest) = inside.and_then(|rest| rest.strip_prefix('/')) {
+                        let field = rest.split_once('/').map(|(_, field)| format!("/{field}")).unwrap_or_default();
+                        error.pointer = format!("/value{field}");
+                    }
+                }
+                refusal
+            })?;
+        }
+        Ok(())
+    }
+
+    fn select(&self, selector: &str) -> Result<Vec<Arc<str>>, Refusal> {
+        let refuse = |detail: String| Refusal::at(Reason::Invalid, "/selector", detail);
+        let selector = Selector::for_fleet(selector, self.now()).map_err(|error| refuse(error.to_string()))?;
+        let ids: Vec<_> = selector.select(self.now()).map(|cluster| cluster.document().id.clone()).collect();
+        match ids.is_empty() {
+            true => Err(refuse(format!("\"{selector}\" matches no cluster"))),
+            false => Ok(ids),
+        }
+    }
+
+    fn check_version(&self, kind: &str, id: &str, operation: &Operation) -> Result<(), Refusal> {
+        let Some(document) = self.now().document(kind, id) else {
+            return Err(self.not_found(kind, id));
+        };
+        match &operation.if_match {
+            Some(versions) if !versions.accepts(document.etag) => {
+                let detail = format!("\"{id}\" is now at version {}, not the one in If-Match", document.etag);
+                Err(Refusal::at(Reason::Stale, "/if_match", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn not_found(&self, kind: &str, id: &str) -> Refusal {
+        let singular = match kind {
+            KINDS => "kind".to_owned(),
+            DECOMMISSIONS => "decommission".to_owned(),
+            kind => self.now().kinds().get(kind).map_or_else(|| kind.to_owned(), |kind| kind.singular.clone()),
+        };
+        Refusal::at(Reason::NotFound, "/id", format!("there is no {singular} \"{id}\""))
+    }
+
+    /// A document as it will be stored: its id settled, its defaults filled in, valid.
+    fn document(&self, kind: &Kind, id: Option<&str>, mut value: Value) -> Result<(Arc<str>, Value), Refusal> {
+        let invalid = |errors| Err(self.under_value(errors));
+        let Value::Object(fields) = &mut value else {
+            return invalid(vec![Violation::new("", format!("a {} is an object", kind.singular))]);
+        };
+        if let Some(given) = fields.remove("_id") {
+            match fields.get("id") {
+                None => {
+                    fields.insert("id".into(), given);
+                }
+                Some(other) if *other == given => {}
+                Some(_) => return invalid(vec![Violation::new("/_id", "\"_id\" and \"id\" differ")]),
+            }
+        }
+        if !fields.contains_key("id") {
+            let fallback = match id {
+                Some(id) => Some(id.into()),
+                None if &*kind.name == CLUSTERS => fields.get("cluster_name").cloned(),
+                None => None,
+            };
+            if let Some(fallback) = fallback {
+                fields.insert("id".into(), fallback);
+            }
+        }
+        let own = fields.get("id").and_then(Value::as_str).unwrap_or_default();
+        if let Some(id) = id
+            && own != id
+        {
+            let detail = format!("this is \"{id}\": an id never changes");
+            return invalid(vec![Violation::new("/id", detail)]);
+        }
+        let id: Arc<str> = own.into();
+        fill_defaults(&kind.schema, &mut value);
+        let mut errors = kind.validate(&value);
+        if &*kind.name == CLUSTERS {
+            for (key, _) in value["labels"].as_object().into_iter().flatten() {
+                if kind.is_scalar_field(key) {
+                    let pointer = format!("/labels{}", segment(key));
+                    errors.push(Violation::new(pointer, "is a field of clusters: a selector could not tell them apart"));
+                }
+            }
+        }
+        if errors.is_empty() { Ok((id, value)) } else { invalid(errors) }
+    }
+
+    fn replace(
+        &mut self,
+        n: usize,
+        kind: &Kind,
+        id: &str,
+        value: Value,
+        origin: Option<&Arc<str>>,
+    ) -> Result<(), Refusal> {
+        if &*kind.name == CLUSTERS {
+            self.refuse_forgotten_references(id, &value)?;
+        }
+        let (id, value) = self.document(kind, Some(id), value)?;
+        self.put(n, &kind.name, id, Some(value), origin)
+    }
+
+    /// A script that is older than a kind must not uninstall it: what is to go is said, not left out.
+    fn refuse_forgotten_references(&self, id: &str, value: &Value) -> Result<(), Refusal> {
+        let Some(cluster) = self.now().cluster(id) else { return Ok(()) };
+        let present = cluster.document().body.parse();
+        let kinds = self.now().kinds();
+        let forgotten = kinds.definitions().filter_map(|kind| {
+            let array = kind.references.as_deref()?;
+            let count = references(kind, &present).len();
+            (count > 0 && value.get(array).is_none()).then(|| {
+                let detail = format!("the cluster has {count} of these, and leaving them out would remove them: say [] to remove them");
+                Violation::new(segment(array), detail)
+            })
+        });
+        let errors: Vec<_> = forgotten.collect();
+        if errors.is_empty() { Ok(()) } else { Err(self.under_value(errors)) }
+    }
+
+    fn merge(&mut self, n: usize, kind: &Kind, id: &str, form: patch::Form, value: &Value) -> Result<(), Refusal> {
+        let Some(document) = self.now().document(&kind.name, id) else {
+            return Err(self.not_found(&kind.name, id));
+        };
+        let mut merged = document.body.parse();
+        patch::apply(form, self.now().kinds(), kind, &mut merged, value).map_err(|errors| self.under_value(errors))?;
+        if merged.get("id").is_none() {
+            return Err(self.under_value(vec![Violation::new("/id", "an id never changes")]));
+        }
+        let (id, merged) = self.document(kind, Some(id), merged)?;
+        self.put(n, &kind.name, id, Some(merged), None)
+    }
+
+    fn delete(&mut self, n: usize, kind: &Kind, id: &str, cascade: bool) -> Result<(), Refusal> {
+        if &*kind.name == CLUSTERS {
+            let cluster = self.now().cluster(id).cloned().expect("check_version saw it");
+            let head = cluster.head();
+            if head.protected {
+                let detail = format!("cluster \"{id}\" is protected: set \"protected\" to false first");
+                let mut refusal = Refusal::at(Reason::Protected, "/id", detail);
+                refusal.clusters.push(id.to_owned());
+                return Err(refusal);
+            }
+            let decommission = json!({
+                "id": &*head.dns_key,
+                "cluster_dns": &*head.dns,
+                "cluster_id": id,
+                "cluster_name": &*head.name,
+                "environment": &*head.environment,
+            });
+            self.put(n, DECOMMISSIONS, head.dns_key.clone(), Some(decommission), None)?;
+            return self.put(n, CLUSTERS, id.into(), None, None);
+        }
+        if cascade {
+            let users: Vec<Arc<str>> = self.users(&kind.name, id);
+            let clusters = self.kind(CLUSTERS)?;
+            let array = kind.references.as_deref().expect("definitions have references");
+            let mut patch = json!({ array: [{"id": id, "$patch": "delete"}] });
+            let mut also: BTreeSet<Arc<str>> = users.into_iter().collect();
+            if kind.flux.patches {
+                patch["patches"] = json!({ id: null });
+                also.extend(self.patched(id));
+            }
+            for cluster in also {
+                self.merge(n, &clusters, &cluster, patch::Form::Merge, &patch)?;
+            }
+        }
+        self.put(n, &kind.name, id.into(), None, None)
+    }
+
+    fn users(&self, kind: &str, id: &str) -> Vec<Arc<str>> {
+        let definitions = self.now().definitions(kind);
+        definitions.into_iter().flat_map(|all| all.users(id).cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// Clusters that keep patches for a component, assigned or not.
+    fn patched(&self, id: &str) -> Vec<Arc<str>> {
+        let quoted = Json::new(&id.into());
+        let clusters = self.now().clusters().values();
+        // The text is looked through first: parsing every document of a large fleet takes seconds.
+        let mentions = clusters.filter(|cluster| cluster.document().body.as_str().contains(quoted.as_str()));
+        let patched = mentions.filter(|cluster| cluster.document().body.parse()["patches"].get(id).is_some());
+        patched.map(|cluster| cluster.document().id.clone()).collect()
+    }
+
+    fn run_on_kinds(&mut self, n: usize, verb: &Verb, operation: &Operation) -> Result<(), Refusal> {
+        let (id, value) = match verb {
+            Verb::Create { id, value } | Verb::Apply { id, value } => (id.clone(), value),
+            Verb::Replace { id, value } => (Some(id.clone()), value),
+            Verb::Delete { id, .. } => {
+                self.check_version(KINDS, id, operation)?;
+                if id == CLUSTERS {
+                    return Err(Refusal::at(Reason::InUse, "/id", "everything refers to clusters: this kind stays"));
+                }
+                self.touched.insert((KINDS.into(), id.as_str().into()), (n, None));
+                self.edit.put_kind(id.as_str().into(), None);
+                self.settle_kinds();
+                return Ok(());
+            }
+            _ => return Err(Refusal::at(Reason::Invalid, "/op", "a kind is put as a whole")),
+        };
+        let name = kind::name_of(value).map_err(|error| self.under_value(vec![error]))?;
+        if let Some(id) = id
+            && id != name
+        {
+            let detail = format!("this is the document of the kind \"{name}\": put it to /kinds/{name}");
+            return Err(self.under_value(vec![Violation::new("/kind", detail)]));
+        }
+        let exists = self.now().kinds().get(&name).is_some();
+        match verb {
+            Verb::Create { .. } if exists => {
+                return Err(Refusal::at(Reason::Exists, "/id", format!("the kind \"{name}\" exists already")));
+            }
+            _ if operation.if_match.is_some() => self.check_version(KINDS, &name, operation)?,
+            _ => {}
+        }
+        let name: Arc<str> = name.into();
+        self.touched.insert((KINDS.into(), name.clone()), (n, operation.origin.clone()));
+        self.edit.put_kind(name, Some((Json::new(value), operation.origin.clone())));
+        self.settle_kinds();
+        Ok(())
+    }
+
+    /// A kind may need another one that a later operation brings: what fails now is judged at the end.
+    fn settle_kinds(&mut self) {
+        self.kind_failures = self.edit.settle_kinds().err().unwrap_or_default();
+    }
+
+    fn put(
+        &mut self,
+        n: usize,
+        kind: &str,
+        id: Arc<str>,
+        value: Option<Value>,
+        origin: Option<&Arc<str>>,
+    ) -> Result<(), Refusal> {
+        let body = value.as_ref().map(Json::new);
+        self.touched.insert((kind.into(), id.clone()), (n, origin.cloned()));
+        if self.now().document(kind, &id).map(|document| document.body) == body {
+            return Ok(());
+        }
+        let missing = |detail| Refusal::at(Reason::NotFound, "/kind", detail);
+        self.edit.put(kind, id, body, value).map_err(missing)
+    }
+
+    fn finish(mut self) -> Result<Outcome, Refusal> {
+        self.judge_kinds()?;
+        self.end_decommissions()?;
+        self.judge_dns()?;
+        self.judge_references()?;
+        self.judge_removals()?;
+        self.judge_dependencies()?;
+        self.judge_contract()?;
+        let mut changes = Vec::new();
+        for ((kind, id), (_, origin)) in &self.touched {
+            let body = |fleet: &Fleet| fleet.document(kind, id).map(|document| document.body);
+            let (before, after) = (body(self.base), body(&self.edit.fleet));
+            if before == after {
+                continue;
+            }
+            let rank = match (&**kind, &after) {
+                (KINDS, None) => Rank::KindGone,
+                (KINDS, Some(_)) => Rank::KindPut,
+                (CLUSTERS, _) => Rank::Cluster,
+                (DECOMMISSIONS, _) => Rank::Decommission,
+                _ => Rank::Definition,
+            };
+            let unique = match (&**kind, &after) {
+                (CLUSTERS, Some(_)) => self.now().cluster(id).map(|cluster| cluster.head().dns_key.to_string()),
+                _ => None,
+            };
+            let change = Change {
+                kind: kind.clone(),
+                id: id.clone(),
+                before,
+                after,
+                origin: origin.clone(),
+                unique,
+            };
+            changes.push((rank, change));
+        }
+        changes.sort_by_key(|(rank, _)| *rank);
+        let settled = self.edit.settle();
+        let fleet = settled.map_err(|detail| Refusal::new(Reason::Exists, detail))?;
+        Ok(Outcome {
+            changes: changes.into_iter().map(|(_, change)| change).collect(),
+            fleet,
+        })
+    }
+
+    /// Where the operation that last wrote a resource points for a problem found at the end.
+    fn blame(&self, kind: &str, id: &str, pointer: &str) -> String {
+        let operation = self.touched.get(&(Arc::from(kind), Arc::from(id))).map(|(n, _)| *n);
+        match (self.rules.batch, operation) {
+            (true, Some(n)) => format!("/operations/{n}/value{pointer}"),
+            (true, None) => "/operations".to_owned(),
+            (false, _) => pointer.to_owned(),
+        }
+    }
+
+    fn touched_ids<'s>(&'s self, kind: &'s str) -> impl Iterator<Item = &'s Arc<str>> {
+        self.touched.keys().filter(move |(touched, _)| &**touched == kind).map(|(_, id)| id)
+    }
+
+    /// A changed kind must hold for every document stored under it; a kind that goes must not be in use.
+    fn judge_kinds(&mut self) -> Result<(), Refusal> {
+        let touched: Vec<Arc<str>> = self.touched_ids(KINDS).cloned().collect();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        if !self.kind_failures.is_empty() {
+            let mut errors = Vec::new();
+            for (kind, found) in &self.kind_failures {
+                let own = touched.iter().any(|name| **name == **kind);
+                errors.extend(found.iter().map(|error| match own {
+                    true => Violation::new(self.blame(KINDS, kind, &error.pointer), error.detail.clone()),
+                    false => Violation::new(self.blame(KINDS, &touched[0], ""), format!("the kind \"{kind}\": {}", error.detail)),
+                }));
+            }
+            return Err(Refusal::invalid(errors));
+        }
+        let before = self.base.kinds().clone();
+        let after = self.now().kinds().clone();
+        let mut judged = BTreeSet::new();
+        for name in &touched {
+            match (before.get(name), after.get(name)) {
+                (Some(old), None) => self.judge_removed_kind(old)?,
+                (Some(old), Some(new)) if old.etag != new.etag => {
+                    judged.insert(new.name.clone());
+                    // References are part of clusters: a change to what they may say is a change to the clusters' schema.
+                    if new.references.is_some() {
+                        judged.insert(CLUSTERS.into());
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut errors = Vec::new();
+        for name in judged {
+            let kind = after.get(&name).expect("judged kinds exist").clone();
+            let own = touched.contains(&name);
+            self.judge_documents(&kind, &before, own, &touched[0], &mut errors)?;
+        }
+        if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(errors)) }
+    }
+
+    /// Holds every document of a kind against its new schema, and brings it to the new defaults.
+    fn judge_documents(
+        &mut self,
+        kind: &Kind,
+        before: &Kinds,
+        own: bool,
+        blamed: &str,
+        errors: &mut Vec<Violation>,
+    ) -> Result<(), Refusal> {
+        const MOST: usize = 100;
+        if before.get(&kind.name).is_some_and(|old| old.schema == kind.schema) {
+            return Ok(());
+        }
+        let blamed = if own { kind.name.to_string() } else { blamed.to_owned() };
+        let pointer = self.blame(KINDS, &blamed, "");
+        let operation = self.touched.get(&(KINDS.into(), Arc::from(blamed.as_str()))).map_or(0, |(n, _)| *n);
+        for id in self.ids(&kind.name) {
+            let Some(document) = self.now().document(&kind.name, &id) else { continue };
+            let mut value = document.body.parse();
+            if own {
+                fill_defaults(&kind.schema, &mut value);
+            }
+            for error in kind.validate(&value) {
+                let detail = format!("{} \"{id}\" would be invalid at {}: {}", kind.singular, error.pointer, error.detail);
+                errors.push(Violation::new(pointer.clone(), detail));
+            }
+            if errors.len() >= MOST {
+                return Ok(());
+            }
+            if own && Json::new(&value) != document.body {
+                self.put(operation, &kind.name, id, Some(value), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ids(&self, kind: &str) -> Vec<Arc<str>> {
+        match kind {
+            CLUSTERS => self.now().clusters().keys().cloned().collect(),
+            kind => {
+                let definitions = self.now().definitions(kind);
+                definitions.into_iter().flat_map(|all| all.iter()).map(|one| one.document.id.clone()).collect()
+            }
+        }
+    }
+
+    fn judge_removed_kind(&mut self, kind: &Kind) -> Result<(), Refusal> {
+        let touched = &self.touched;
+        let left = self.base.definitions(&kind.name).into_iter().flat_map(|all| all.iter());
+        let left: Vec<&str> = left
+            .map(|one| &one.document.id)
+            .filter(|id| !touched.contains_key(&(kind.name.clone(), Arc::clone(id))))
+            .map(|id| &**id)
+            .collect();
+        if !left.is_empty() {
+            let detail = format!("the kind \"{}\" still has resources: {}", kind.name, some_of(&left));
+            return Err(Refusal::at(Reason::InUse, &self.blame(KINDS, &kind.name, ""), detail));
+        }
+        let array = kind.references.as_deref().expect("clusters stay");
+        let quoted = Json::new(&array.into());
+        let clusters: Vec<_> = self.now().clusters().values().cloned().collect();
+        let operation = self.touched.get(&(KINDS.into(), kind.name.clone())).map_or(0, |(n, _)| *n);
+        for cluster in clusters.iter().filter(|cluster| cluster.document().body.as_str().contains(quoted.as_str())) {
+            let mut value = cluster.document().body.parse();
+            match value.as_object_mut().and_then(|fields| fields.remove(array)) {
+                Some(Value::Array(items)) if items.is_empty() => {
+                    self.put(operation, CLUSTERS, cluster.document().id.clone(), Some(value), None)?;
+                }
+                Some(_) => {
+                    let detail = format!("cluster \"{}\" still refers to {}", cluster.document().id, kind.name);
+                    let mut refusal = Refusal::at(Reason::InUse, &self.blame(KINDS, &kind.name, ""), detail);
+                    refusal.clusters.push(cluster.document().id.to_string());
+                    return Err(refusal);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A cluster that has a DNS name ends the decommission of that name.
+    fn end_decommissions(&mut self) -> Result<(), Refusal> {
+        let written = self.touched_ids(CLUSTERS).filter_map(|id| self.now().cluster(id));
+        let ended: Vec<_> = written
+            .map(|cluster| cluster.head().dns_key.clone())
+            .filter(|dns| self.now().decommissions().contains_key(dns))
+            .collect();
+        for dns in ended {
+            self.put(0, DECOMMISSIONS, dns, None, None)?;
+        }
+        Ok(())
+    }
+
+    fn judge_dns(&mut self) -> Result<(), Refusal> {
+        self.edit.settle_dns();
+        let clashes = self.edit.dns_clashes();
+        let Some((cluster, holder)) = clashes.first() else { return Ok(()) };
+        let (id, other) = (&cluster.document().id, &holder.document().id);
+        let detail = format!("the DNS name {} belongs to cluster \"{other}\"", cluster.head().dns);
+        let mut refusal = Refusal::at(Reason::Exists, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
+        refusal.clusters.push(other.to_string());
+        Err(refusal)
+    }
+
+    /// Each reference that the write adds must be to something that is there, and none may be there twice.
+    fn judge_references(&self) -> Result<(), Refusal> {
+        let mut errors = Vec::new();
+        let mut twice = Vec::new();
+        let kinds = self.now().kinds();
+        for id in self.touched_ids(CLUSTERS) {
+            let Some(cluster) = self.now().cluster(id) else { continue };
+            let after = cluster.document().body.parse();
+            let before = self.base.cluster(id).map_or(Value::Null, |cluster| cluster.document().body.parse());
+            for kind in kinds.definitions() {
+                let array = kind.references.as_deref().expect("definitions have references");
+                let old: BTreeSet<&str> = references(kind, &before).iter().map(reference_id).collect();
+                let mut seen = BTreeSet::new();
+                for (n, reference) in references(kind, &after).iter().enumerate() {
+                    let target = reference_id(reference);
+                    let pointer = || self.blame(CLUSTERS, id, &format!("{}/{n}/id", segment(array)));
+                    if !seen.insert(target) {
+                        let detail = format!("cluster \"{id}\" refers to the {} \"{target}\" twice", kind.singular);
+                        twice.push((id.to_string(), Violation::new(pointer(), detail)));
+                    }
+                    let exists = self.now().definitions(&kind.name).is_some_and(|all| all.get(target).is_some());
+                    if !exists && !old.contains(target) && !self.rules.allow_dangling {
+                        errors.push(Violation::new(pointer(), format!("there is no {} \"{target}\"", kind.singular)));
+                    }
+                }
+            }
+        }
+        if !errors.is_empty() {
+            return Err(Refusal::invalid(errors));
+        }
+        contract(twice)
+    }
+
+    /// What is removed must not be referred to any more, by clusters or by other definitions.
+    fn judge_removals(&self) -> Result<(), Refusal> {
+        for (kind, id) in self.touched.keys() {
+            let (Some(definitions), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else { continue };
+            if definitions.get(id).is_some() || self.base.document(&kind.name, id).is_none() {
+                continue;
+            }
+            let pointer = self.blame(&kind.name, id, "").trim_end_matches("/value").to_owned();
+            let users: Vec<String> = definitions.users(id).map(|user| user.to_string()).collect();
+            if !users.is_empty() {
+                let count = users.len();
+                let detail = format!(
+                    "{} \"{id}\" is in use on {count} cluster{}: {}; cascade=true removes those references too",
+                    kind.singular,
+                    if count == 1 { "" } else { "s" },
+                    some_of(&users)
+                );
+                let mut refusal = Refusal::at(Reason::InUse, &pointer, detail);
+                refusal.clusters = users;
+                return Err(refusal);
+            }
+            let Some(field) = &kind.flux.depends_on else { continue };
+            let depends = |one: &&Arc<crate::snapshot::Definition>| strings(&one.value()[field]).any(|dependency| dependency == &**id);
+            let dependents: Vec<_> = definitions.iter().filter(depends).map(|one| &*one.document.id).collect();
+            if !dependents.is_empty() {
+                let detail = format!("{} \"{id}\" is what others depend on: {}", kind.singular, some_of(&dependents));
+                return Err(Refusal::at(Reason::InUse, &pointer, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Dependencies exist and have no cycles.
+    fn judge_dependencies(&self) -> Result<(), Refusal> {
+        let mut errors = Vec::new();
+        for (kind, id) in self.touched.keys() {
+            let (Some(all), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else { continue };
+            let (Some(field), Some(definition)) = (&kind.flux.depends_on, all.get(id)) else { continue };
+            let old = self.base.document(&kind.name, id).map_or(Value::Null, |document| document.body.parse());
+            let old: BTreeSet<&str> = strings(&old[field]).collect();
+            for (n, dependency) in strings(&definition.value()[field]).enumerate() {
+                let mut problem = |detail: String| {
+                    let pointer = format!("{}/{n}", segment(field));
+                    errors.push(Violation::new(self.blame(&kind.name, id, &pointer), detail));
+                };
+                if dependency == &**id {
+                    problem(format!("{} \"{id}\" depends on itself", kind.singular));
+                } else if all.get(dependency).is_none() {
+                    if !old.contains(dependency) {
+                        problem(format!("there is no {} \"{dependency}\"", kind.singular));
+                    }
+                } else if let Some(path) = path_between(all, field, dependency, id) {
+                    problem(format!("a cycle: {id} → {}", path.join(" → ")));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(errors)) }
+    }
+
+    /// No cluster's reply may break the ExternalService contract.
+    fn judge_contract(&self) -> Result<(), Refusal> {
+        let mut breaches = Vec::new();
+        let mut judge = |id: &Arc<str>, kind: &Kind, pointer: String| {
+            let Some(cluster) = self.now().cluster(id) else { return };
+            if let Some(breach) = self.now().breach(cluster, kind) {
+                let detail = format!("cluster \"{id}\", {}: {breach}", kind.path.as_deref().unwrap_or_default());
+                breaches.push((id.to_string(), Violation::new(pointer, detail)));
+            }
+        };
+        for id in self.touched_ids(CLUSTERS) {
+            for kind in self.now().kinds().definitions() {
+                judge(id, kind, self.blame(CLUSTERS, id, ""));
+            }
+        }
+        for (name, clusters) in self.edit.dirty() {
+            let Some(kind) = self.now().kinds().get(name) else { continue };
+            let blamed = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
+            for id in clusters {
+                judge(id, kind, blamed.clone().unwrap_or_default());
+            }
+        }
+        contract(breaches)
+    }
+}
+
+fn contract(mut breaches: Vec<(String, Violation)>) -> Result<(), Refusal> {
+    const MOST: usize = 100;
+    let Some((_, first)) = breaches.first() else { return Ok(()) };
+    let detail = match breaches.len() {
+        1 => first.detail.clone(),
+        more => format!("{more} replies would break the contract with Flux; the first: {}", first.detail),
+    };
+    breaches.truncate(MOST);
+    let (clusters, errors) = breaches.into_iter().unzip();
+    Err(Refusal {
+        reason: Reason::Contract,
+        detail,
+        errors,
+        clusters,
+    })
+}
+
+fn own_id(kind: &Kind, value: &Value) -> Option<String> {
+    let name = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    let fallback = || if &*kind.name == CLUSTERS { name("cluster_name") } else { None };
+    name("id").or_else(|| name("_id")).or_else(fallback)
+}
+
+fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A way along the dependencies from one definition to another, if there is one.
+fn path_between(all: &crate::snapshot::Definitions, field: &str, from: &str, to: &str) -> Option<Vec<String>> {
+    let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut open = vec![all.get(from)?];
+    let mut seen = BTreeSet::from([from]);
+    while let Some(definition) = open.pop() {
+        let here = &*definition.document.id;
+        if here == to {
+            let mut path = vec![here];
+            while let Some(previous) = came_from.get(path[path.len() - 1]) {
+                path.push(previous);
+            }
+            path.reverse();
+            return Some(path.into_iter().map(str::to_owned).collect());
+        }
+        for next in strings(&definition.value()[field]) {
+            if seen.insert(next)
+                && let Some(definition) = all.get(next)
+            {
+                came_from.insert(next, here);
+                open.push(definition);
+            }
+        }
+    }
+    None
+}
+

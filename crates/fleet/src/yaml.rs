@@ -1,0 +1,38 @@
+//! YAML as the rest of the code sees it: text in, JSON value out.
+
+use serde_json::Value;
+
+/// Parses one YAML document. JSON is YAML, so this takes both. Booleans are YAML 1.2's: `no` is a string.
+pub fn parse(text: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    })
+}
+
+/// Writes a value as YAML, keys sorted.
+pub fn write(value: &Value) -> String {
+    let sorted: Value = serde_json::from_str(crate::json::Json::new(value).as_str()).expect("canonical JSON parses");
+    serde_saphyr::to_string(&sorted).expect("a JSON value is writable as YAML")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_true_and_false_are_booleans() {
+        assert_eq!(
+            parse("a: no\nb: on\nc: true").unwrap(),
+            serde_json::json!({"a": "no", "b": "on", "c": true})
+        );
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_its_place() {
+        assert_eq!(parse("a: [1,\n").unwrap_err().lines().count(), 1);
+        assert!(parse("a: 1\nb: [1,\n").unwrap_err().starts_with("line "));
+    }
+}

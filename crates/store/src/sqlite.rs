@@ -1,0 +1,357 @@
+//! One file, for one machine. Several processes may share it.
+//!
+//! Readers never wait for the writer (WAL). A commit is durable when it returns (`synchronous=FULL`) and costs one
+//! `fdatasync`: the checkpoints, which cost more, run in the background on a connection of their own.
+
+mod file;
+mod upkeep;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fleet::json::Json;
+use fleet::log::{Author, Batch, Change, Digest, Head, Resource, Revision, RevisionRecord, State};
+use futures_util::TryStreamExt;
+use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
+use sqlx::{Connection, QueryBuilder, Row, SqliteConnection, SqlitePool};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use self::file::File;
+use crate::bell::Bell;
+use crate::{AuditQuery, AuditRecord, CommitError, Store, StoreError, chain};
+
+#[derive(Debug)]
+pub struct Sqlite {
+    file: File,
+    /// Empty while a commit has it, and after one that ended badly; the next one opens another.
+    writer: tokio::sync::Mutex<Option<SqliteConnection>>,
+    readers: SqlitePool,
+    bell: Arc<Bell>,
+    committed: Arc<Notify>,
+    upkeep: Mutex<JoinSet<()>>,
+}
+
+impl Sqlite {
+    /// Opens `sqlite://FILE` or `sqlite:FILE`; creates folder and file unless the URL says `?mode=rw`. Must be called
+    /// within a Tokio runtime, which the background work goes on in until the store is closed or dropped.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        let file = File::parse(url)?;
+        let writer = file.prepare().await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(4)
+            .acquire_timeout(Duration::from_secs(5))
+            .test_before_acquire(false)
+            .connect_lazy_with(file.options.clone().pragma("query_only", "ON"));
+        let (bell, committed) = (Arc::<Bell>::default(), Arc::<Notify>::default());
+        let mut upkeep = JoinSet::new();
+        upkeep.spawn(upkeep::watch(file.clone(), bell.clone(), file.connect().await?));
+        upkeep.spawn(upkeep::checkpoint(file.clone(), committed.clone()));
+        Ok(Sqlite {
+            file,
+            writer: tokio::sync::Mutex::new(Some(writer)),
+            readers,
+            bell,
+            committed,
+            upkeep: Mutex::new(upkeep),
+        })
+    }
+
+    fn error(&self, error: sqlx::Error) -> StoreError {
+        self.file.error(&error)
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn load(&self) -> Result<State, StoreError> {
+        let read = async {
+            let mut tx = self.readers.begin().await?;
+            let mut state = State { head: head(&mut tx).await?, resources: Vec::new() };
+            let mut names = Names::default();
+            let mut rows = sqlx::query("SELECT kind, id, body, origin FROM resources").fetch(&mut *tx);
+            while let Some(row) = rows.try_next().await? {
+                state.resources.push(Resource {
+                    kind: names.share(row.try_get(0)?),
+                    id: row.try_get::<&str, _>(1)?.into(),
+                    body: Json::from_canonical(row.try_get::<&str, _>(2)?),
+                    origin: row.try_get::<Option<_>, _>(3)?.map(|origin| names.share(origin)),
+                });
+            }
+            Ok(state)
+        };
+        read.await.map_err(|e| self.error(e))
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        let read = async { head(&mut *self.readers.acquire().await?).await };
+        read.await.map_err(|e| self.error(e))
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+        let read = async {
+            let mut sql = QueryBuilder::new(SELECT_LOG);
+            sql.push("FROM (SELECT * FROM revisions WHERE revision > ").push_bind(after.0 as i64);
+            sql.push(" ORDER BY revision LIMIT ").push_bind(count(limit));
+            sql.push(") r LEFT JOIN changes c ON c.revision = r.revision ORDER BY r.revision, c.idx");
+            let mut rows = sql.build().fetch(&self.readers);
+            let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
+            while let Some(row) = rows.try_next().await? {
+                let head = head_of(&row)?;
+                if records.last().is_none_or(|record| record.revision != head.revision) {
+                    records.push(RevisionRecord {
+                        revision: head.revision,
+                        author: author_of(&row)?,
+                        changes: Vec::new(),
+                        digest: head.digest,
+                    });
+                }
+                if let (Some(record), Some((_, change))) = (records.last_mut(), change_of(&row, &mut names)?) {
+                    record.changes.push(change);
+                }
+            }
+            Ok(records)
+        };
+        read.await.map_err(|e| self.error(e))
+    }
+
+    async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
+        let records = chain(base, batches);
+        let mut writer = self.writer.lock().await;
+        // Out of its place while it works: if this future is dropped, the connection is too, and SQLite rolls back.
+        let mut conn = match writer.take() {
+            Some(conn) => conn,
+            None => self.file.connect().await?,
+        };
+        match write(&mut conn, base, batches, &records).await {
+            Ok(Ok(())) => {
+                *writer = Some(conn);
+                self.bell.ring();
+                self.committed.notify_one();
+                Ok(records.iter().map(RevisionRecord::head).collect())
+            }
+            failed => {
+                // It fails where SQLite has rolled back by itself (a full disk). Such a connection is not kept, nor one
+                // that is broken.
+                if sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok() {
+                    *writer = Some(conn);
+                }
+                Err(failed.map_or_else(|e| self.error(e).into(), |refused| refused.err().unwrap_or(CommitError::Conflict)))
+            }
+        }
+    }
+
+    async fn head_moved(&self) {
+        self.bell.rung().await;
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
+        let push_from = |sql: &mut QueryBuilder<sqlx::Sqlite>| {
+            sql.push("FROM changes c JOIN revisions r ON r.revision = c.revision WHERE c.revision > ");
+            sql.push_bind(query.after.0 as i64);
+            for (column, value) in [("c.kind", &query.kind), ("c.id", &query.id), ("r.actor", &query.actor)] {
+                if let Some(value) = value {
+                    sql.push(" AND ").push(column).push(" = ").push_bind(value);
+                }
+            }
+        };
+        let read = async {
+            let mut sql = QueryBuilder::new(SELECT_LOG);
+            push_from(&mut sql);
+            sql.push(" AND c.revision <= (SELECT max(revision) FROM (SELECT c.revision ");
+            push_from(&mut sql);
+            sql.push(" ORDER BY c.revision LIMIT ").push_bind(count(query.limit));
+            sql.push(")) ORDER BY c.revision, c.idx");
+            let mut rows = sql.build().fetch(&self.readers);
+            let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
+            while let Some(row) = rows.try_next().await? {
+                let revision = head_of(&row)?.revision;
+                let author = match records.last() {
+                    Some(last) if last.revision == revision => last.author.clone(),
+                    _ => Arc::new(author_of(&row)?),
+                };
+                if let Some((index, change)) = change_of(&row, &mut names)? {
+                    records.push(AuditRecord { revision, index, author, change });
+                }
+            }
+            Ok(records)
+        };
+        read.await.map_err(|e| self.error(e))
+    }
+
+    async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let rows = sqlx::query_as("SELECT key, value FROM applied").fetch_all(&self.readers).await;
+        Ok(rows.map_err(|e| self.error(e))?.into_iter().collect())
+    }
+
+    async fn close(&self) {
+        let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
+        upkeep.shutdown().await;
+        self.readers.close().await;
+        if let Some(mut conn) = self.writer.lock().await.take() {
+            let tidied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut conn).await;
+            if let Err(e) = tidied.and(conn.close().await) {
+                tracing::warn!("cannot tidy up the store: {}", self.error(e));
+            }
+        }
+    }
+}
+
+/// The whole transaction, up to its `COMMIT`. Where it refuses or fails, the caller rolls back.
+async fn write(
+    conn: &mut SqliteConnection,
+    base: Head,
+    batches: &[Batch],
+    records: &[RevisionRecord],
+) -> sqlx::Result<Result<(), CommitError>> {
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    if head(conn).await? != base {
+        return Ok(Err(CommitError::Conflict));
+    }
+    for rows in chunks(records) {
+        let mut sql = QueryBuilder::new("INSERT INTO revisions (revision, at, actor, request_id, reason, digest) ");
+        sql.push_values(rows, |mut row, record| {
+            row.push_bind(record.revision.0 as i64).push_bind(&record.author.at).push_bind(&record.author.actor);
+            row.push_bind(&record.author.request_id).push_bind(&record.author.reason);
+            row.push_bind(&record.digest.0[..]);
+        });
+        sql.build().execute(&mut *conn).await?;
+    }
+    let changes: Vec<_> = records.iter().flat_map(RevisionRecord::records).collect();
+    for rows in chunks(&changes) {
+        let mut sql = QueryBuilder::new("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
+        sql.push_values(rows, |mut row, record| {
+            row.push_bind(record.revision.0 as i64).push_bind(record.index as i64);
+            row.push_bind(record.change.kind.clone()).push_bind(record.change.id.clone());
+            row.push_bind(record.change.origin.clone());
+            row.push_bind(record.change.before.as_ref().map(Json::as_str));
+            row.push_bind(record.change.after.as_ref().map(Json::as_str));
+        });
+        sql.build().execute(&mut *conn).await?;
+    }
+    for batch in batches {
+        if let Err(e) = apply(conn, batch).await {
+            let violated = e.as_database_error().is_some_and(|e| e.is_unique_violation());
+            let duplicate = if violated { duplicate(conn, batch).await? } else { None };
+            return duplicate.map_or(Err(e), |duplicate| Ok(Err(duplicate)));
+        }
+    }
+    sqlx::query("COMMIT").execute(&mut *conn).await?;
+    Ok(Ok(()))
+}
+
+/// Brings the state from one revision to the next.
+async fn apply(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<()> {
+    // All of them leave before any comes in, so that two resources can swap their unique value.
+    let leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();
+    for rows in chunks(&leaving) {
+        let mut sql = QueryBuilder::new("DELETE FROM resources WHERE (kind, id) IN (");
+        sql.push_values(rows, |mut row, change| {
+            row.push_bind(change.kind.clone()).push_bind(change.id.clone());
+        });
+        sql.push(")").build().execute(&mut *conn).await?;
+    }
+    let coming: Vec<_> = batch.changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))).collect();
+    for rows in chunks(&coming) {
+        let mut sql = QueryBuilder::new("INSERT INTO resources (kind, id, unique_key, origin, body) ");
+        sql.push_values(rows, |mut row, (change, body)| {
+            row.push_bind(change.kind.clone()).push_bind(change.id.clone());
+            row.push_bind(&change.unique).push_bind(change.origin.clone()).push_bind(body.as_str());
+        });
+        sql.build().execute(&mut *conn).await?;
+    }
+    for (key, value) in &batch.applied {
+        let sql = "INSERT INTO applied (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        sqlx::query(sql).bind(key).bind(value).execute(&mut *conn).await?;
+    }
+    Ok(())
+}
+
+/// The change of `batch` whose unique value is taken. SQLite says only that there is one.
+async fn duplicate(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<Option<CommitError>> {
+    let mut values = HashSet::new();
+    for change in batch.changes.iter().filter(|change| change.after.is_some()) {
+        let Some(value) = &change.unique else { continue };
+        let sql = "SELECT count(*) FROM resources WHERE kind = ? AND unique_key = ? AND id <> ?";
+        let query = sqlx::query_scalar::<_, i64>(sql).bind(&*change.kind).bind(value).bind(&*change.id);
+        if !values.insert((&change.kind, value)) || query.fetch_one(&mut *conn).await? > 0 {
+            return Ok(Some(CommitError::duplicate(change, value)));
+        }
+    }
+    Ok(None)
+}
+
+async fn head(conn: &mut SqliteConnection) -> sqlx::Result<Head> {
+    let sql = "SELECT revision, digest FROM revisions ORDER BY revision DESC LIMIT 1";
+    let row = sqlx::query(sql).fetch_optional(conn).await?;
+    row.map_or(Ok(Head::default()), |row| head_of(&row))
+}
+
+/// What [`head_of`], [`author_of`] and [`change_of`] read.
+const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
+     c.idx, c.kind, c.id, c.before, c.after, c.origin ";
+
+fn head_of(row: &SqliteRow) -> sqlx::Result<Head> {
+    let digest = row.try_get::<&[u8], _>(1)?.try_into();
+    Ok(Head {
+        revision: Revision(row.try_get::<i64, _>(0)? as u64),
+        digest: Digest(digest.map_err(|_| sqlx::Error::Decode("a digest that is not 32 bytes long".into()))?),
+    })
+}
+
+fn author_of(row: &SqliteRow) -> sqlx::Result<Author> {
+    Ok(Author {
+        at: row.try_get(2)?,
+        actor: row.try_get(3)?,
+        request_id: row.try_get(4)?,
+        reason: row.try_get(5)?,
+    })
+}
+
+/// The change and its index; none in a revision without changes.
+fn change_of(row: &SqliteRow, names: &mut Names) -> sqlx::Result<Option<(usize, Change)>> {
+    let Some(index) = row.try_get::<Option<i64>, _>(6)? else { return Ok(None) };
+    let change = Change {
+        kind: names.share(row.try_get(7)?),
+        id: row.try_get::<&str, _>(8)?.into(),
+        before: row.try_get::<Option<&str>, _>(9)?.map(Json::from_canonical),
+        after: row.try_get::<Option<&str>, _>(10)?.map(Json::from_canonical),
+        origin: row.try_get::<Option<&str>, _>(11)?.map(|origin| names.share(origin)),
+        unique: None,
+    };
+    Ok(Some((index as usize, change)))
+}
+
+/// Gives equal strings one allocation: a million resources have a handful of kinds.
+#[derive(Default)]
+struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn share(&mut self, name: &str) -> Arc<str> {
+        match self.0.get(name) {
+            Some(shared) => shared.clone(),
+            None => {
+                let shared: Arc<str> = name.into();
+                self.0.insert(shared.clone());
+                shared
+            }
+        }
+    }
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Rows for one statement each. Their number is a power of two, so that each statement has seven texts at most, and is
+/// prepared once for each.
+fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    const MOST: usize = 64;
+    std::iter::from_fn(move || {
+        let (chunk, rest) = rows.split_at(1 << rows.len().min(MOST).checked_ilog2()?);
+        rows = rest;
+        Some(chunk)
+    })
+}

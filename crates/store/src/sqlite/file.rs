@@ -1,0 +1,186 @@
+//! The database file: how it is named, opened, recognised, migrated, and spoken of in errors.
+
+use std::path::{self, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqliteConnection};
+
+use crate::StoreError;
+
+/// Each file sets `user_version` to its number. Never edited once released: a change of the schema is a new file.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+
+/// "flux", as the first migration writes it.
+const APPLICATION_ID: i64 = 0x66_6c_75_78;
+
+/// How long a connection waits for a lock that another process holds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The size to which the write-ahead log is cut when it starts over. Up to here its blocks are written again in place,
+/// which a disk makes durable in half the time that new ones take.
+pub(super) const MAX_LOG: i64 = 64 << 20;
+
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    path: PathBuf,
+    create: bool,
+    pub(super) options: SqliteConnectOptions,
+}
+
+impl File {
+    pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
+        let refuse = |detail: &str| StoreError::Unusable {
+            place: format!("database URL {url:?}"),
+            detail: detail.to_owned(),
+        };
+        const IN_MEMORY: &str = "a SQLite database in memory is lost on exit; say STORE_BACKEND=memory if that is meant";
+
+        let rest = url.strip_prefix("sqlite:").ok_or_else(|| refuse("it does not begin with sqlite:"))?;
+        let rest = rest.strip_prefix("//").unwrap_or(rest);
+        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut create = true;
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            match parameter {
+                "mode=rwc" => create = true,
+                "mode=rw" => create = false,
+                "mode=ro" => return Err(refuse("the store must be written to, also to follow it; say mode=rwc")),
+                "mode=memory" => return Err(refuse(IN_MEMORY)),
+                _ => return Err(refuse(&format!("unknown parameter {parameter}; only mode=rwc and mode=rw are known"))),
+            }
+        }
+        match path {
+            "" => return Err(refuse("it names no file")),
+            ":memory:" => return Err(refuse(IN_MEMORY)),
+            _ => {}
+        }
+        // sqlx decodes %XX. The absolute path outlives a change of the working directory, and is no `file:` URI with
+        // parameters of its own.
+        let options = SqliteConnectOptions::from_str(&format!("sqlite:{path}")).map_err(|e| refuse(&e.to_string()))?;
+        let path = path::absolute(options.get_filename()).map_err(|e| refuse(&e.to_string()))?;
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(create)
+            .busy_timeout(PATIENCE)
+            .synchronous(SqliteSynchronous::Full)
+            .page_size(std::env::var("PS").unwrap().parse().unwrap())
+            .pragma("wal_autocheckpoint", "0")
+            .pragma("journal_size_limit", MAX_LOG.to_string())
+            .row_buffer_size(1024)
+            .disable_statement_logging();
+        Ok(File { path, create, options })
+    }
+
+    /// Opens the file, created if need be, and brings it to the schema of this release.
+    pub(super) async fn prepare(&self) -> Result<SqliteConnection, StoreError> {
+        if let Some(folder) = self.path.parent().filter(|_| self.create) {
+            std::fs::create_dir_all(folder).map_err(|e| StoreError::Unavailable {
+                place: self.place(),
+                detail: format!("its folder cannot be created ({e})"),
+            })?;
+        }
+        let mut conn = self.connect().await?;
+        // Once before anything is written, because a file that is not ours stays as it is, and once under the lock,
+        // because another process may be migrating at this moment.
+        self.version(&mut conn).await?;
+        self.use_wal(&mut conn).await?;
+        // Also without anything to migrate: it shows now, not at the first write, that the file can be written to.
+        self.run(&mut conn, "BEGIN IMMEDIATE").await?;
+        let version = self.version(&mut conn).await?;
+        for migration in &MIGRATIONS[version..] {
+            self.run(&mut conn, migration).await?;
+        }
+        self.run(&mut conn, "COMMIT").await?;
+        Ok(conn)
+    }
+
+    pub(super) async fn connect(&self) -> Result<SqliteConnection, StoreError> {
+        self.options.connect().await.map_err(|e| self.error(&e))
+    }
+
+    async fn run(&self, conn: &mut SqliteConnection, sql: &'static str) -> Result<(), StoreError> {
+        sqlx::raw_sql(sql).execute(conn).await.map_err(|e| self.error(&e))?;
+        Ok(())
+    }
+
+    /// How many of the migrations the file has had. An error if the file is not ours to write to.
+    async fn version(&self, conn: &mut SqliteConnection) -> Result<usize, StoreError> {
+        const IDENTITY: &str = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) \
+             FROM pragma_application_id, pragma_user_version";
+        let (application, version, objects): (i64, i64, i64) =
+            sqlx::query_as(IDENTITY).fetch_one(conn).await.map_err(|e| self.error(&e))?;
+        let known = MIGRATIONS.len();
+        match (application, usize::try_from(version)) {
+            (0, Ok(0)) if objects == 0 => Ok(0),
+            (APPLICATION_ID, Ok(version)) if version <= known => Ok(version),
+            (APPLICATION_ID, _) => Err(StoreError::Newer {
+                place: self.place(),
+                found: version,
+                known: known as i64,
+            }),
+            _ => Err(StoreError::Unusable {
+                place: self.place(),
+                detail: "it belongs to another program; name another file".to_owned(),
+            }),
+        }
+    }
+
+    async fn use_wal(&self, conn: &mut SqliteConnection) -> Result<(), StoreError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mode: Result<String, _> = sqlx::query_scalar("PRAGMA journal_mode = WAL").fetch_one(&mut *conn).await;
+            match mode {
+                Ok(mode) if mode == "wal" => return Ok(()),
+                Ok(mode) => {
+                    return Err(StoreError::Unusable {
+                        place: self.place(),
+                        detail: format!("its journal mode stays {mode}; does the file system support shared memory?"),
+                    });
+                }
+                // SQLite does not wait for this lock, and processes that start together all want it.
+                Err(e) if code(&e) == Some(5) && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                Err(e) => return Err(self.error(&e)),
+            }
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("SQLite database {}", self.path.display())
+    }
+
+    pub(super) fn error(&self, error: &sqlx::Error) -> StoreError {
+        let message = match error {
+            sqlx::Error::Database(e) => e.message().to_owned(),
+            e => e.to_string(),
+        };
+        let (place, explain) = (self.place(), |what: &str| format!("{what} ({message})"));
+        match (code(error), error) {
+            (Some(5 | 6), _) => StoreError::Unavailable { place, detail: explain("another process holds its lock") },
+            (Some(8), _) => StoreError::Unavailable {
+                place,
+                detail: explain("it cannot be written; check the permissions of the file and its folder"),
+            },
+            (Some(13), _) => StoreError::Unavailable { place, detail: explain("there is no space left") },
+            (Some(14), _) => StoreError::Unavailable {
+                place,
+                detail: explain("it cannot be opened; check that it is a file, and the permissions of its folder"),
+            },
+            (Some(26), _) => StoreError::Corrupt { place, detail: explain("it is no SQLite database") },
+            // Wrong content: malformed pages, tables that are not as we made them, values that we never wrote.
+            (Some(1 | 11 | 19), _)
+            | (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_)) => {
+                StoreError::Corrupt { place, detail: message }
+            }
+            _ => StoreError::Unavailable { place, detail: message },
+        }
+    }
+}
+
+/// SQLite's primary result code, <https://www.sqlite.org/rescode.html>.
+pub(super) fn code(error: &sqlx::Error) -> Option<i32> {
+    let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(extended & 0xff)
+}
