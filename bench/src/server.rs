@@ -105,15 +105,7 @@ impl Server {
 
     /// The CPU time that the process has used so far, in seconds.
     pub(crate) fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        // The name in parentheses may hold blanks. After it comes the state, field 3; utime and stime are 14 and 15.
-        let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1.split_whitespace();
-        let ticks: Vec<f64> = fields
-            .skip(11)
-            .take(2)
-            .map(str::parse)
-            .collect::<std::result::Result<_, _>>()?;
-        Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)
+        process_cpu_seconds(&self.pid.to_string())
     }
 
     pub(crate) fn memory(&self) -> Result<Memory> {
@@ -168,6 +160,25 @@ impl Server {
         tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
         Ok(Trace { strace, log })
     }
+}
+
+/// The CPU time used so far by all that is neither this server nor this bench.
+pub(crate) fn other_cpu_seconds(server: &Server) -> Result<f64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let fields: Vec<f64> = stat.split_whitespace().skip(1).take(8).flat_map(str::parse).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal] = fields[..] else {
+        return Err("/proc/stat is not as expected".into());
+    };
+    let all = (user + nice + system + irq + softirq + steal) / TICKS_PER_SECOND;
+    Ok(all - server.cpu_seconds()? - process_cpu_seconds("self")?)
+}
+
+fn process_cpu_seconds(pid: &str) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may hold blanks. After it comes the state, field 3; utime and stime are 14 and 15.
+    let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1.split_whitespace();
+    let ticks: Vec<f64> = fields.skip(11).take(2).flat_map(str::parse).collect();
+    Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)
 }
 
 /// A strace at work.

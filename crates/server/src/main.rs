@@ -1,1 +1,191 @@
-fn main() {}
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use flux_resourceset::app::App;
+use flux_resourceset::app::engine::Engine;
+use flux_resourceset::app::import::{ImportError, import};
+use flux_resourceset::app::startup::{self, StartError};
+use flux_resourceset::config::{Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
+use flux_resourceset::http::{listen, metrics_router, openapi, router};
+use flux_resourceset::metrics::Metrics;
+use flux_resourceset::tokens::Tokens;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Import(#[from] ImportError),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(&cli)),
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: &Cli) -> Result<(), Failure> {
+    match &cli.command {
+        None | Some(Command::Serve) => {
+            let config = cli.options.read()?;
+            start_logging(&config)?;
+            serve(&config).await
+        }
+        Some(Command::Import { file, batch }) => {
+            let mut config = cli.options.read_without_tokens()?;
+            if config.backend == Backend::Memory {
+                let problem = "an import into memory would be gone when it ends: choose sqlite";
+                return Err(ConfigError::new("STORE_BACKEND", problem).into());
+            }
+            config.mode = Mode::Crud;
+            if cli.options.rust_log.is_none() {
+                config.log_filter = "warn".to_owned();
+            }
+            start_logging(&config)?;
+            let store = startup::open(&config).await?;
+            let fleet = startup::prepare(&config, &*store, false).await?;
+            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default());
+            let outcome = import(&engine, file, usize::try_from(*batch).unwrap_or(usize::MAX)).await;
+            drop(engine);
+            let _ended = task.await;
+            store.close().await;
+            outcome?;
+            Ok(())
+        }
+        Some(Command::Openapi) => {
+            let config = cli.options.read_without_tokens()?;
+            let fleet = startup::kinds_only(&config)?;
+            print!("{}", fleet::yaml::write(&openapi::document(fleet.kinds(), Mode::Crud)));
+            Ok(())
+        }
+    }
+}
+
+fn start_logging(config: &Config) -> Result<(), ConfigError> {
+    let filter = EnvFilter::try_new(&config.log_filter).map_err(|error| {
+        ConfigError::new(
+            "RUST_LOG",
+            format!("\"{}\" is not a filter: {error}", config.log_filter),
+        )
+    })?;
+    let logging = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match config.log_format {
+        LogFormat::Text => logging
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init(),
+        LogFormat::Json => logging.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+async fn serve(config: &Config) -> Result<(), Failure> {
+    let tokens = Arc::new(Tokens::load(config)?);
+    let override_text = match &config.openapi_file {
+        None => None,
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            Some(text.map_err(|error| ConfigError::new("OPENAPI_FILE", format!("{}: {error}", path.display())))?)
+        }
+    };
+    let room = listen::make_room();
+    let busy =
+        |variable, address| move |error| ConfigError::new(variable, format!("cannot listen on {address}: {error}"));
+    let listener = listen::bind(config.listen).map_err(busy("LISTEN_ADDR", config.listen))?;
+    let metrics_listener = match config.metrics {
+        None => None,
+        Some(address) => Some(listen::bind(address).map_err(busy("METRICS_ADDR", address))?),
+    };
+
+    let store = startup::open(config).await?;
+    let fleet = startup::prepare(config, &*store, true).await?;
+    let metrics = Arc::new(Metrics::default());
+    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone());
+    let mut app = App::new(config, engine, store.clone(), tokens.clone(), metrics.clone());
+    if let Some(text) = override_text {
+        if fleet::yaml::parse(&text).ok() != Some(openapi::document(app.fleet().kinds(), config.mode)) {
+            warn!("OPENAPI_FILE differs from what the kinds give; it is served as it is");
+        }
+        app.openapi_file = Some(text);
+    }
+    let app = Arc::new(app);
+    tokio::spawn(tokens.follow());
+
+    let (stop, stopping) = watch::channel(false);
+    let most = config.max_connections.unwrap_or(room).min(room);
+    let address = listener.local_addr().map_or(config.listen, |address| address);
+    let revision = app.fleet().revision();
+    let clusters = app.fleet().clusters().len();
+    info!(%address, mode = ?config.mode, store = ?config.backend, revision = revision.0, clusters, "listening");
+    if let Some(listener) = metrics_listener {
+        let address = listener.local_addr().ok();
+        info!(address = address.map(tracing::field::display), "metrics");
+        let router = metrics_router(app.clone());
+        tokio::spawn(listen::serve(
+            listener,
+            router,
+            64,
+            Default::default(),
+            stopping.clone(),
+            config.shutdown_grace,
+        ));
+    }
+    let serving = listen::serve(
+        listener,
+        router(app.clone()),
+        most,
+        metrics.connections.clone(),
+        stopping,
+        config.shutdown_grace,
+    );
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        () = &mut serving => {}
+        name = wanted_to_stop() => {
+            info!(signal = name, "stopping: finishing what is in flight");
+            let _nobody = stop.send(true);
+            serving.await;
+        }
+    }
+    // Everything that was acknowledged is durable already; this leaves the files tidy.
+    drop(app);
+    let _ended = tokio::time::timeout(std::time::Duration::from_secs(5), task).await;
+    store.close().await;
+    info!("stopped");
+    Ok(())
+}
+
+async fn wanted_to_stop() -> &'static str {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}

@@ -13,7 +13,9 @@ use store::{Sqlite, Store};
 #[tokio::main]
 async fn main() {
     let mut args = std::env::args().skip(1);
-    let url = args.next().expect("usage: commits URL [SINGLE COMMITS] [REVISIONS OF 1,000]");
+    let url = args
+        .next()
+        .expect("usage: commits URL [SINGLE COMMITS] [REVISIONS OF 1,000]");
     let mut number = |default: usize| args.next().map_or(default, |arg| arg.parse().unwrap());
     let (singles, revisions) = (number(1000), number(100));
 
@@ -24,19 +26,26 @@ async fn main() {
     let mut before = None;
     for n in 0..singles {
         let after = body(&format!("single-{run}"), n);
-        let times_of = commit(&store, vec![change(format!("single-{run}"), before.replace(after.clone()), after)]).await;
+        let times_of = commit(
+            &store,
+            vec![change(format!("single-{run}"), before.replace(after.clone()), after)],
+        )
+        .await;
         times.push(times_of);
     }
     times.sort_unstable();
     if let (Some(median), Some(worst)) = (times.get(singles / 2), times.last()) {
-        let (rate, p99) = (singles as f64 / times.iter().sum::<Duration>().as_secs_f64(), times[singles * 99 / 100]);
+        let (rate, p99) = (
+            singles as f64 / times.iter().sum::<Duration>().as_secs_f64(),
+            times[singles * 99 / 100],
+        );
         println!("{singles} single commits: {rate:.0}/s, median {median:?}, p99 {p99:?}, worst {worst:?}");
     }
 
     let mut total = Duration::ZERO;
     for revision in 0..revisions {
         let import = (0..1000).map(|n| {
-            let id = format!("import-{run}-{:07}", (revision * 1000 + n) * std::env::var("STEP").unwrap().parse::<usize>().unwrap() % (revisions * 1000));
+            let id = format!("import-{run}-{:07}", revision * 1000 + n);
             change(id.clone(), None, body(&id, n))
         });
         total += commit(&store, import.collect()).await;
@@ -54,8 +63,16 @@ async fn main() {
 
 async fn commit(store: &Sqlite, changes: Vec<Change>) -> Duration {
     let base = store.head().await.unwrap();
-    let author = Author { at: "2026-01-01T00:00:00.000000Z".into(), actor: "probe".into(), ..Author::default() };
-    let batch = Batch { author, changes, applied: Vec::new() };
+    let author = Author {
+        at: "2026-01-01T00:00:00.000000Z".into(),
+        actor: "probe".into(),
+        ..Author::default()
+    };
+    let batch = Batch {
+        author,
+        changes,
+        applied: Vec::new(),
+    };
     let start = Instant::now();
     store.commit(base, &[batch]).await.unwrap();
     start.elapsed()

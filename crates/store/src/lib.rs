@@ -98,7 +98,9 @@ pub enum StoreError {
     #[error("{place} is damaged: {detail}")]
     Corrupt { place: String, detail: String },
     /// A later release wrote it, and we might misread it.
-    #[error("{place} has schema version {found}, this release knows none above {known}: run the release that wrote it, or a later one")]
+    #[error(
+        "{place} has schema version {found}, this release knows none above {known}: run the release that wrote it, or a later one"
+    )]
     Newer { place: String, found: i64, known: i64 },
     /// What the configuration names is nothing that we may or can write to.
     #[error("{place} cannot be used: {detail}")]
@@ -113,18 +115,22 @@ pub enum CommitError {
     Conflict,
     /// Another resource of the kind has the value already.
     #[error("{kind}/{id}: another one has {value:?} already")]
-    Duplicate { kind: Arc<str>, id: Arc<str>, value: String },
+    Duplicate {
+        kind: Arc<str>,
+        id: Arc<str>,
+        value: String,
+    },
     /// The outcome is unknown; see [`Store::commit`].
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl CommitError {
-    fn duplicate(change: &Change, value: &str) -> Self {
+    fn duplicate(change: &Change) -> Self {
         CommitError::Duplicate {
             kind: change.kind.clone(),
             id: change.id.clone(),
-            value: value.to_owned(),
+            value: change.unique.clone().unwrap_or_default(),
         }
     }
 }

@@ -15,13 +15,16 @@ pub struct Memory {
     bell: Bell,
 }
 
+type Key = (Arc<str>, Arc<str>);
+
 /// Persistent maps, because a commit works on a copy and puts it in place only when all of it holds.
 #[derive(Clone, Debug, Default)]
 struct Content {
     /// Revision N is at N-1.
     log: imbl::Vector<Arc<RevisionRecord>>,
-    resources: imbl::OrdMap<(Arc<str>, Arc<str>), (Resource, Option<String>)>,
-    owners: imbl::OrdMap<(Arc<str>, String), Arc<str>>,
+    resources: imbl::OrdMap<Key, (Resource, Option<Key>)>,
+    /// The unique values in use, by kind.
+    taken: imbl::OrdSet<Key>,
     applied: imbl::OrdMap<String, String>,
 }
 
@@ -37,26 +40,27 @@ impl Content {
     fn apply(&mut self, batch: &Batch, mut record: RevisionRecord) -> Result<(), CommitError> {
         // All of them leave before any comes in, so that two resources can swap their unique value.
         for change in &batch.changes {
-            if let Some((_, Some(value))) = self.resources.remove(&(change.kind.clone(), change.id.clone())) {
-                self.owners.remove(&(change.kind.clone(), value));
+            if let Some((_, Some(unique))) = self.resources.remove(&(change.kind.clone(), change.id.clone())) {
+                self.taken.remove(&unique);
             }
         }
         for change in &batch.changes {
-            let Some(body) = &change.after else { continue };
-            if let Some(value) = &change.unique {
-                let owner = self.owners.insert((change.kind.clone(), value.clone()), change.id.clone());
-                if owner.is_some() {
-                    return Err(CommitError::duplicate(change, value));
-                }
+            let Some(body) = change.after.clone() else { continue };
+            let unique = change
+                .unique
+                .as_deref()
+                .map(|value| (change.kind.clone(), value.into()));
+            if unique
+                .as_ref()
+                .is_some_and(|unique| self.taken.insert(unique.clone()).is_some())
+            {
+                return Err(CommitError::duplicate(change));
             }
-            let resource = Resource {
-                kind: change.kind.clone(),
-                id: change.id.clone(),
-                body: body.clone(),
-                origin: change.origin.clone(),
-            };
-            let key = (change.kind.clone(), change.id.clone());
-            self.resources.insert(key, (resource, change.unique.clone()));
+            let (kind, id) = (change.kind.clone(), change.id.clone());
+            let key = (kind.clone(), id.clone());
+            let origin = change.origin.clone();
+            self.resources
+                .insert(key, (Resource { kind, id, body, origin }, unique));
         }
         self.applied.extend(batch.applied.iter().cloned());
         record.changes.iter_mut().for_each(|change| change.unique = None);
@@ -77,7 +81,11 @@ impl Store for Memory {
         let content = self.content().clone();
         Ok(State {
             head: content.head(),
-            resources: content.resources.values().map(|(resource, _)| resource.clone()).collect(),
+            resources: content
+                .resources
+                .values()
+                .map(|(resource, _)| resource.clone())
+                .collect(),
         })
     }
 
@@ -87,7 +95,11 @@ impl Store for Memory {
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
         let content = self.content().clone();
-        Ok(content.after(after).take(limit).map(|record| RevisionRecord::clone(record)).collect())
+        Ok(content
+            .after(after)
+            .take(limit)
+            .map(|record| RevisionRecord::clone(record))
+            .collect())
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {

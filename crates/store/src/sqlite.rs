@@ -23,11 +23,13 @@ use self::file::File;
 use crate::bell::Bell;
 use crate::{AuditQuery, AuditRecord, CommitError, Store, StoreError, chain};
 
+/// The connection that writes. None while a commit has it, and after one that ended badly; the next one opens another.
+type Writer = tokio::sync::Mutex<Option<SqliteConnection>>;
+
 #[derive(Debug)]
 pub struct Sqlite {
     file: File,
-    /// Empty while a commit has it, and after one that ended badly; the next one opens another.
-    writer: tokio::sync::Mutex<Option<SqliteConnection>>,
+    writer: Arc<Writer>,
     readers: SqlitePool,
     bell: Arc<Bell>,
     committed: Arc<Notify>,
@@ -39,19 +41,25 @@ impl Sqlite {
     /// within a Tokio runtime, which the background work goes on in until the store is closed or dropped.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         let file = File::parse(url)?;
-        let writer = file.prepare().await?;
+        let writer = Arc::new(Writer::new(Some(file.prepare().await?)));
         let readers = SqlitePoolOptions::new()
             .max_connections(4)
             .acquire_timeout(Duration::from_secs(5))
             .test_before_acquire(false)
-            .connect_lazy_with(file.options.clone().pragma("query_only", "ON"));
+            .connect_lazy_with(
+                file.options
+                    .clone()
+                    .pragma("query_only", "ON")
+                    .pragma("cache_size", "-2048"),
+            );
         let (bell, committed) = (Arc::<Bell>::default(), Arc::<Notify>::default());
         let mut upkeep = JoinSet::new();
-        upkeep.spawn(upkeep::watch(file.clone(), bell.clone(), file.connect().await?));
-        upkeep.spawn(upkeep::checkpoint(file.clone(), committed.clone()));
+        let watched = upkeep::Watched::connect(&file).await?;
+        upkeep.spawn(upkeep::watch(file.clone(), bell.clone(), watched));
+        upkeep.spawn(upkeep::checkpoint(file.clone(), committed.clone(), writer.clone()));
         Ok(Sqlite {
             file,
-            writer: tokio::sync::Mutex::new(Some(writer)),
+            writer,
             readers,
             bell,
             committed,
@@ -59,8 +67,8 @@ impl Sqlite {
         })
     }
 
-    fn error(&self, error: sqlx::Error) -> StoreError {
-        self.file.error(&error)
+    fn error(&self, error: &sqlx::Error) -> StoreError {
+        self.file.error(error)
     }
 }
 
@@ -69,7 +77,10 @@ impl Store for Sqlite {
     async fn load(&self) -> Result<State, StoreError> {
         let read = async {
             let mut tx = self.readers.begin().await?;
-            let mut state = State { head: head(&mut tx).await?, resources: Vec::new() };
+            let mut state = State {
+                head: head(&mut tx).await?,
+                resources: Vec::new(),
+            };
             let mut names = Names::default();
             let mut rows = sqlx::query("SELECT kind, id, body, origin FROM resources").fetch(&mut *tx);
             while let Some(row) = rows.try_next().await? {
@@ -82,18 +93,19 @@ impl Store for Sqlite {
             }
             Ok(state)
         };
-        read.await.map_err(|e| self.error(e))
+        read.await.map_err(|e| self.error(&e))
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
         let read = async { head(&mut *self.readers.acquire().await?).await };
-        read.await.map_err(|e| self.error(e))
+        read.await.map_err(|e| self.error(&e))
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
         let read = async {
             let mut sql = QueryBuilder::new(SELECT_LOG);
-            sql.push("FROM (SELECT * FROM revisions WHERE revision > ").push_bind(after.0 as i64);
+            sql.push("FROM (SELECT * FROM revisions WHERE revision > ")
+                .push_bind(after.0 as i64);
             sql.push(" ORDER BY revision LIMIT ").push_bind(count(limit));
             sql.push(") r LEFT JOIN changes c ON c.revision = r.revision ORDER BY r.revision, c.idx");
             let mut rows = sql.build().fetch(&self.readers);
@@ -114,7 +126,7 @@ impl Store for Sqlite {
             }
             Ok(records)
         };
-        read.await.map_err(|e| self.error(e))
+        read.await.map_err(|e| self.error(&e))
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
@@ -125,22 +137,22 @@ impl Store for Sqlite {
             Some(conn) => conn,
             None => self.file.connect().await?,
         };
-        match write(&mut conn, base, batches, &records).await {
+        let refused = match write(&mut conn, base, batches, &records).await {
             Ok(Ok(())) => {
                 *writer = Some(conn);
                 self.bell.ring();
                 self.committed.notify_one();
-                Ok(records.iter().map(RevisionRecord::head).collect())
+                return Ok(records.iter().map(RevisionRecord::head).collect());
             }
-            failed => {
-                // It fails where SQLite has rolled back by itself (a full disk). Such a connection is not kept, nor one
-                // that is broken.
-                if sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok() {
-                    *writer = Some(conn);
-                }
-                Err(failed.map_or_else(|e| self.error(e).into(), |refused| refused.err().unwrap_or(CommitError::Conflict)))
-            }
+            Ok(Err(refused)) => refused,
+            Err(e) => self.error(&e).into(),
+        };
+        // This fails where SQLite has rolled back by itself (a full disk) and where the connection is broken. Such a one is
+        // not kept: sqlx and SQLite may disagree on whether a transaction is open.
+        if sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok() {
+            *writer = Some(conn);
         }
+        Err(refused)
     }
 
     async fn head_moved(&self) {
@@ -173,17 +185,24 @@ impl Store for Sqlite {
                     _ => Arc::new(author_of(&row)?),
                 };
                 if let Some((index, change)) = change_of(&row, &mut names)? {
-                    records.push(AuditRecord { revision, index, author, change });
+                    records.push(AuditRecord {
+                        revision,
+                        index,
+                        author,
+                        change,
+                    });
                 }
             }
             Ok(records)
         };
-        read.await.map_err(|e| self.error(e))
+        read.await.map_err(|e| self.error(&e))
     }
 
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
-        let rows = sqlx::query_as("SELECT key, value FROM applied").fetch_all(&self.readers).await;
-        Ok(rows.map_err(|e| self.error(e))?.into_iter().collect())
+        let rows = sqlx::query_as("SELECT key, value FROM applied")
+            .fetch_all(&self.readers)
+            .await;
+        Ok(rows.map_err(|e| self.error(&e))?.into_iter().collect())
     }
 
     async fn close(&self) {
@@ -193,7 +212,7 @@ impl Store for Sqlite {
         if let Some(mut conn) = self.writer.lock().await.take() {
             let tidied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut conn).await;
             if let Err(e) = tidied.and(conn.close().await) {
-                tracing::warn!("cannot tidy up the store: {}", self.error(e));
+                tracing::warn!("cannot tidy up the store: {}", self.error(&e));
             }
         }
     }
@@ -213,8 +232,11 @@ async fn write(
     for rows in chunks(records) {
         let mut sql = QueryBuilder::new("INSERT INTO revisions (revision, at, actor, request_id, reason, digest) ");
         sql.push_values(rows, |mut row, record| {
-            row.push_bind(record.revision.0 as i64).push_bind(&record.author.at).push_bind(&record.author.actor);
-            row.push_bind(&record.author.request_id).push_bind(&record.author.reason);
+            row.push_bind(record.revision.0 as i64)
+                .push_bind(&record.author.at)
+                .push_bind(&record.author.actor);
+            row.push_bind(&record.author.request_id)
+                .push_bind(&record.author.reason);
             row.push_bind(&record.digest.0[..]);
         });
         sql.build().execute(&mut *conn).await?;
@@ -224,7 +246,8 @@ async fn write(
         let mut sql = QueryBuilder::new("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
         sql.push_values(rows, |mut row, record| {
             row.push_bind(record.revision.0 as i64).push_bind(record.index as i64);
-            row.push_bind(record.change.kind.clone()).push_bind(record.change.id.clone());
+            row.push_bind(record.change.kind.clone())
+                .push_bind(record.change.id.clone());
             row.push_bind(record.change.origin.clone());
             row.push_bind(record.change.before.as_ref().map(Json::as_str));
             row.push_bind(record.change.after.as_ref().map(Json::as_str));
@@ -253,17 +276,24 @@ async fn apply(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<()> {
         });
         sql.push(")").build().execute(&mut *conn).await?;
     }
-    let coming: Vec<_> = batch.changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))).collect();
+    let coming: Vec<_> = batch
+        .changes
+        .iter()
+        .filter_map(|change| Some((change, change.after.as_ref()?)))
+        .collect();
     for rows in chunks(&coming) {
         let mut sql = QueryBuilder::new("INSERT INTO resources (kind, id, unique_key, origin, body) ");
         sql.push_values(rows, |mut row, (change, body)| {
             row.push_bind(change.kind.clone()).push_bind(change.id.clone());
-            row.push_bind(&change.unique).push_bind(change.origin.clone()).push_bind(body.as_str());
+            row.push_bind(&change.unique)
+                .push_bind(change.origin.clone())
+                .push_bind(body.as_str());
         });
         sql.build().execute(&mut *conn).await?;
     }
     for (key, value) in &batch.applied {
-        let sql = "INSERT INTO applied (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        let sql =
+            "INSERT INTO applied (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         sqlx::query(sql).bind(key).bind(value).execute(&mut *conn).await?;
     }
     Ok(())
@@ -275,9 +305,12 @@ async fn duplicate(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<O
     for change in batch.changes.iter().filter(|change| change.after.is_some()) {
         let Some(value) = &change.unique else { continue };
         let sql = "SELECT count(*) FROM resources WHERE kind = ? AND unique_key = ? AND id <> ?";
-        let query = sqlx::query_scalar::<_, i64>(sql).bind(&*change.kind).bind(value).bind(&*change.id);
+        let query = sqlx::query_scalar::<_, i64>(sql)
+            .bind(&*change.kind)
+            .bind(value)
+            .bind(&*change.id);
         if !values.insert((&change.kind, value)) || query.fetch_one(&mut *conn).await? > 0 {
-            return Ok(Some(CommitError::duplicate(change, value)));
+            return Ok(Some(CommitError::duplicate(change)));
         }
     }
     Ok(None)
@@ -312,7 +345,9 @@ fn author_of(row: &SqliteRow) -> sqlx::Result<Author> {
 
 /// The change and its index; none in a revision without changes.
 fn change_of(row: &SqliteRow, names: &mut Names) -> sqlx::Result<Option<(usize, Change)>> {
-    let Some(index) = row.try_get::<Option<i64>, _>(6)? else { return Ok(None) };
+    let Some(index) = row.try_get::<Option<i64>, _>(6)? else {
+        return Ok(None);
+    };
     let change = Change {
         kind: names.share(row.try_get(7)?),
         id: row.try_get::<&str, _>(8)?.into(),

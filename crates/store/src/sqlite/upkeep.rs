@@ -1,5 +1,6 @@
 //! What goes on in the background: noticing other processes' commits, and copying the write-ahead log into the database.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use sqlx::SqliteConnection;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use super::Writer;
 use super::file::{File, MAX_LOG};
 use crate::StoreError;
 use crate::bell::Bell;
@@ -23,53 +25,72 @@ const PENDING: i64 = 4 << 20;
 /// How long writers may wait while the log starts over.
 const STALL: Duration = Duration::from_millis(50);
 
-/// Rings when `PRAGMA data_version` changes: that is, when any other connection than this one commits, of whatever process.
-pub(super) async fn watch(file: File, bell: Arc<Bell>, mut conn: SqliteConnection) {
-    let mut seen = None;
+/// A connection that sees commits: `PRAGMA data_version` changes when any other one commits, of whatever process.
+pub(super) struct Watched {
+    conn: SqliteConnection,
+    version: i64,
+}
+
+impl Watched {
+    pub(super) async fn connect(file: &File) -> Result<Self, StoreError> {
+        let mut conn = file.connect().await?;
+        let version = data_version(&mut conn).await.map_err(|e| file.error(&e))?;
+        Ok(Watched { conn, version })
+    }
+
+    async fn moved(&mut self) -> sqlx::Result<bool> {
+        let version = data_version(&mut self.conn).await?;
+        Ok(std::mem::replace(&mut self.version, version) != version)
+    }
+}
+
+async fn data_version(conn: &mut SqliteConnection) -> sqlx::Result<i64> {
+    sqlx::query_scalar("PRAGMA data_version").fetch_one(conn).await
+}
+
+pub(super) async fn watch(file: File, bell: Arc<Bell>, mut watched: Watched) {
     loop {
-        match sqlx::query_scalar::<_, i64>("PRAGMA data_version").fetch_one(&mut conn).await {
-            Ok(version) => {
-                if seen.replace(version).is_some_and(|seen| seen != version) {
-                    bell.ring();
-                }
-                sleep(POLL).await;
-            }
+        sleep(POLL).await;
+        match watched.moved().await {
+            Ok(true) => bell.ring(),
+            Ok(false) => {}
             Err(e) => {
                 tracing::warn!("cannot follow the store: {}", file.error(&e));
-                conn = reconnect(&file).await;
-                // The numbers of two connections do not compare.
-                seen = None;
+                watched = reconnect(&file).await;
+                // The versions of two connections do not compare: something may have happened in between.
                 bell.ring();
             }
         }
     }
 }
 
-async fn reconnect(file: &File) -> SqliteConnection {
+async fn reconnect(file: &File) -> Watched {
     loop {
         sleep(REST).await;
-        if let Ok(conn) = file.connect().await {
-            return conn;
+        if let Ok(watched) = Watched::connect(file).await {
+            return watched;
         }
     }
 }
 
 /// Checkpoints, off the path of the commits, which only say that they were there. One task, hence one at a time.
-pub(super) async fn checkpoint(mut file: File, committed: Arc<Notify>) {
+pub(super) async fn checkpoint(mut file: File, committed: Arc<Notify>, writer: Arc<Writer>) {
     file.options = file.options.busy_timeout(STALL);
     loop {
         committed.notified().await;
-        if let Err(e) = checkpoint_while_due(&file, &committed).await {
-            tracing::warn!("cannot checkpoint the store: {e}");
-            sleep(REST).await;
-        }
+        let Err(e) = checkpoint_until_it_fails(&file, &committed, &writer).await;
+        tracing::warn!("cannot checkpoint the store: {e}");
+        sleep(REST).await;
     }
 }
 
-async fn checkpoint_while_due(file: &File, committed: &Notify) -> Result<(), StoreError> {
+async fn checkpoint_until_it_fails(file: &File, committed: &Notify, writer: &Writer) -> Result<Infallible, StoreError> {
     let failed = |e: sqlx::Error| file.error(&e);
     let mut conn = file.connect().await?;
-    let page: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(&mut conn).await.map_err(failed)?;
+    let page: i64 = sqlx::query_scalar("PRAGMA page_size")
+        .fetch_one(&mut conn)
+        .await
+        .map_err(failed)?;
     loop {
         // The file's size says nothing: it stays as large as it ever was.
         let (_, mut log, copied) = run(&mut conn, "PRAGMA wal_checkpoint(NOOP)").await.map_err(failed)?;
@@ -77,8 +98,11 @@ async fn checkpoint_while_due(file: &File, committed: &Notify) -> Result<(), Sto
             (_, log, _) = run(&mut conn, "PRAGMA wal_checkpoint(PASSIVE)").await.map_err(failed)?;
         }
         // Writers that never pause leave no moment in which everything is copied and the log could start over by itself.
+        // Ours stand in line for this lock, where SQLite's own goes to whoever is lucky.
         if log * page > MAX_LOG {
+            let pause = writer.lock().await;
             let (busy, ..) = run(&mut conn, "PRAGMA wal_checkpoint(RESTART)").await.map_err(failed)?;
+            drop(pause);
             if busy != 0 {
                 sleep(REST).await;
             }

@@ -1,0 +1,163 @@
+//! What the tests of this crate share: fleets to start from, one way to write, one view of everything that can be seen.
+#![allow(dead_code, unreachable_pub)]
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use fleet::Fleet;
+use fleet::kind::{self, CLUSTERS, DECOMMISSIONS, KINDS};
+use fleet::log::{Batch, Change, Resource, RevisionRecord, State};
+use fleet::operation::{BatchRequest, Operation, Verb};
+use fleet::refusal::{Reason, Refusal};
+use fleet::snapshot::Poll;
+use fleet::write::Rules;
+use fleet::{files, yaml};
+use serde_json::{Value, json};
+
+pub const BATCH: Rules = Rules { batch: true, allow_dangling: false };
+pub const SEED: Rules = Rules { batch: true, allow_dangling: true };
+
+/// The file of the chapter "Extending with New Resource Types", as it stands there.
+pub const NETWORK_POLICY: &str = include_str!("network_policy.yaml");
+
+pub fn network_policy() -> Value {
+    yaml::parse(NETWORK_POLICY).unwrap()
+}
+
+/// The built-in kinds, and nothing else.
+pub fn empty() -> Fleet {
+    static EMPTY: LazyLock<Fleet> = LazyLock::new(|| {
+        let put = |document: &Value| Operation::new(KINDS, Verb::Apply { id: None, value: document.clone() });
+        let operations: Vec<_> = kind::built_in().iter().map(put).collect();
+        commit(&Fleet::default(), &operations, BATCH).unwrap().0
+    });
+    EMPTY.clone()
+}
+
+/// The demo fleet of the book.
+pub fn demo() -> Fleet {
+    static DEMO: LazyLock<Fleet> = LazyLock::new(|| {
+        let seed = serde_json::from_str(include_str!("../../../../data/seed.json")).unwrap();
+        commit(&empty(), &files::seed(&seed).unwrap(), BATCH).unwrap().0
+    });
+    DEMO.clone()
+}
+
+/// Writes, and holds the three ways to the next snapshot against each other: the write's own, the log's, the store's.
+pub fn commit(fleet: &Fleet, operations: &[Operation], rules: Rules) -> Result<(Fleet, RevisionRecord), Refusal> {
+    let outcome = fleet.write(operations, rules)?;
+    let batch = Batch { changes: outcome.changes.clone(), ..Batch::default() };
+    let record = RevisionRecord::on(fleet.head(), &batch);
+    let written = outcome.committed(record.head());
+    let followed = fleet.follow(&record).expect("what was accepted can be followed");
+    let loaded = Fleet::load(state(&written)).expect("what was accepted can be loaded");
+    let expected = view(&written);
+    assert_eq!(view(&followed), expected, "the log leads elsewhere than the write");
+    assert_eq!(view(&loaded), expected, "the store leads elsewhere than the write");
+    Ok((written, record))
+}
+
+/// Writes the operations of a batch, as they stand on the wire.
+pub fn write(fleet: &Fleet, operations: Value) -> Result<(Fleet, Vec<Change>), Refusal> {
+    let request = BatchRequest::parse(&json!({ "operations": operations })).map_err(Refusal::invalid)?;
+    commit(fleet, &request.operations, BATCH).map(|(fleet, record)| (fleet, record.changes))
+}
+
+/// The fleet after a batch that must be accepted.
+#[track_caller]
+pub fn accept(fleet: &Fleet, operations: Value) -> Fleet {
+    write(fleet, operations).unwrap_or_else(|refusal| panic!("refused: {refusal:#?}")).0
+}
+
+/// The refusal of a batch that must be refused: for this reason, and pointing at exactly these places.
+#[track_caller]
+pub fn refuse(fleet: &Fleet, operations: Value, reason: Reason, pointers: &[&str]) -> Refusal {
+    let refusal = match write(fleet, operations) {
+        Ok((_, changes)) => panic!("accepted: {changes:#?}"),
+        Err(refusal) => refusal,
+    };
+    let found: Vec<_> = refusal.errors.iter().map(|error| error.pointer.as_str()).collect();
+    assert_eq!((refusal.reason, found.as_slice()), (reason, pointers), "{refusal:#?}");
+    refusal
+}
+
+/// What a poll is answered with.
+pub fn poll(fleet: &Fleet, dns: &str, path: &str) -> Value {
+    match fleet.poll(dns, path) {
+        Poll::Reply(reply) => serde_json::from_slice(&reply.identity()).unwrap(),
+        Poll::UnknownCluster => "unknown cluster".into(),
+        Poll::UnknownKind => "unknown kind".into(),
+        Poll::Breach(breach) => format!("breach: {breach}").into(),
+    }
+}
+
+/// The ids of a reply's inputs, in their order.
+pub fn ids(fleet: &Fleet, dns: &str, path: &str) -> Vec<String> {
+    let reply = poll(fleet, dns, path);
+    let inputs = reply["inputs"].as_array().unwrap_or_else(|| panic!("{dns}/{path}: {reply}"));
+    inputs.iter().map(|input| input["id"].as_str().unwrap().to_owned()).collect()
+}
+
+pub fn document(fleet: &Fleet, kind: &str, id: &str) -> Value {
+    fleet.document(kind, id).map_or(Value::Null, |document| document.body.parse())
+}
+
+/// What a store would hold.
+pub fn state(fleet: &Fleet) -> State {
+    let resources = documents(fleet).map(|((kind, id), body)| Resource {
+        origin: (kind == KINDS).then(|| fleet.kinds().get(&id).unwrap().origin.clone()).flatten(),
+        body: fleet::json::Json::from_canonical(body),
+        kind: kind.into(),
+        id: id.into(),
+    });
+    State { head: fleet.head(), resources: resources.collect() }
+}
+
+fn documents(fleet: &Fleet) -> impl Iterator<Item = ((String, String), String)> {
+    let definitions = fleet.kinds().definitions().map(|kind| (&*kind.name, fleet.definitions(&kind.name).unwrap()));
+    let definitions = definitions.flat_map(|(kind, all)| all.iter().map(move |one| (kind, &one.document)));
+    let clusters = fleet.clusters().values().map(|cluster| (CLUSTERS, cluster.document()));
+    let decommissions = fleet.decommissions().values().map(|document| (DECOMMISSIONS, &**document));
+    let resources = definitions.chain(clusters).chain(decommissions);
+    let resources = resources.map(|(kind, one)| ((kind.to_owned(), one.id.to_string()), one.body.as_str().to_owned()));
+    let kinds = fleet.kinds().iter();
+    resources.chain(kinds.map(|kind| ((KINDS.to_owned(), kind.name.to_string()), kind.document.as_str().to_owned())))
+}
+
+/// Ids and labels that indexes are asked for, whether or not anything of that name is there.
+pub const IDS: [&str; 6] = ["a", "b", "c", "d", "cert-manager", "podinfo"];
+pub const LABELS: [&str; 3] = ["team", "tier", "zone"];
+
+/// Everything that can be seen of a fleet, as text: two fleets with the same view cannot be told apart.
+pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
+    let mut view = BTreeMap::new();
+    view.insert("head".into(), format!("{:?}", fleet.head()));
+    view.extend(documents(fleet).map(|((kind, id), body)| (format!("document {kind}/{id}"), body)));
+    for kind in fleet.kinds().iter() {
+        view.insert(format!("schema {}", kind.name), format!("{} {:?}", kind.schema, kind.origin));
+    }
+    let mut names: Vec<&str> = fleet.clusters().values().map(|cluster| &*cluster.head().dns).collect();
+    names.extend(fleet.decommissions().keys().map(|dns| &**dns));
+    for kind in fleet.kinds().definitions() {
+        let path = kind.path.as_deref().unwrap();
+        for dns in &names {
+            let body = match fleet.poll(dns, path) {
+                Poll::Reply(reply) => String::from_utf8(reply.identity().to_vec()).unwrap(),
+                other => format!("{other:?}"),
+            };
+            view.insert(format!("poll {dns}/{path}"), body);
+        }
+        let all = fleet.definitions(&kind.name).unwrap();
+        for id in all.iter().map(|one| &*one.document.id).chain(IDS) {
+            view.insert(format!("users {}/{id}", kind.name), format!("{:?}", all.users(id).collect::<Vec<_>>()));
+        }
+    }
+    let mut dangling: Vec<_> = fleet.dangling().collect();
+    dangling.sort();
+    view.insert("dangling".into(), format!("{dangling:?}"));
+    view.insert("labels".into(), format!("{:?}", LABELS.map(|label| fleet.has_label(label))));
+    for (id, cluster) in fleet.clusters() {
+        view.insert(format!("diagnostics {id}"), format!("{:?}", fleet.diagnose(cluster)));
+    }
+    view
+}

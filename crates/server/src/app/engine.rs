@@ -1,0 +1,429 @@
+//! The one task per process that moves the snapshot: it commits the writes that wait, together, and follows the log for what
+//! other processes write. Sequential on purpose: there is nothing to lock, and nothing is served before it is durable.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use fleet::Fleet;
+use fleet::log::{Author, Batch, Change, Head, Revision, RevisionRecord};
+use fleet::operation::Operation;
+use fleet::refusal::Refusal;
+use fleet::write::Rules;
+use store::{CommitError, Store, StoreError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tracing::{error, info, warn};
+
+use crate::metrics::Metrics;
+
+/// How many writes may wait; more are told to come back.
+const QUEUE: usize = 1024;
+/// How much one commit may take on: writers that wait share it, but none waits for ever.
+const MOST_WRITES: usize = 256;
+const MOST_OPERATIONS: usize = 10_000;
+/// How often the store is asked whether the snapshot is current, when nothing happens.
+const CONFIRM_EVERY: Duration = Duration::from_secs(5);
+
+/// A write that became durable, or that changed nothing.
+#[derive(Debug)]
+pub struct Written {
+    /// The revision it became; the one that was current, when it changed nothing.
+    pub revision: Revision,
+    pub changes: Vec<Change>,
+    /// The fleet right after it.
+    pub fleet: Arc<Fleet>,
+}
+
+#[derive(Debug)]
+pub enum WriteError {
+    Refused(Refusal),
+    /// The store cannot take it now.
+    Unavailable(String),
+    /// Our own fault.
+    Internal,
+}
+
+/// What is known about the connection between snapshot and store.
+#[derive(Debug)]
+pub struct Status {
+    started: Instant,
+    /// Milliseconds after the start at which the store last confirmed the snapshot.
+    confirmed: AtomicU64,
+}
+
+impl Status {
+    fn new() -> Self {
+        Status {
+            started: Instant::now(),
+            confirmed: AtomicU64::new(0),
+        }
+    }
+
+    fn confirm(&self) {
+        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.confirmed.store(millis, Ordering::Relaxed);
+    }
+
+    /// How long ago the store last confirmed that the snapshot is current.
+    pub fn age(&self) -> Duration {
+        self.started
+            .elapsed()
+            .saturating_sub(Duration::from_millis(self.confirmed.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the store has been out of reach for longer than a confirmation takes.
+    pub fn is_stale(&self) -> bool {
+        self.age() > 3 * CONFIRM_EVERY
+    }
+}
+
+struct Request {
+    operations: Vec<Operation>,
+    rules: Rules,
+    author: Author,
+    applied: Vec<(String, String)>,
+    reply: oneshot::Sender<Result<Written, WriteError>>,
+}
+
+/// The handle that requests use.
+#[derive(Debug)]
+pub struct Engine {
+    fleet: Arc<ArcSwap<Fleet>>,
+    queue: mpsc::Sender<Request>,
+    status: Arc<Status>,
+}
+
+impl Engine {
+    /// Starts the task on the fleet that was loaded from `store`. It ends when the last handle is dropped.
+    pub fn start(store: Arc<dyn Store>, fleet: Fleet, metrics: Arc<Metrics>) -> (Engine, JoinHandle<()>) {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let fleet = Arc::new(ArcSwap::from_pointee(fleet));
+        let status = Arc::new(Status::new());
+        let mut task = Task {
+            store,
+            fleet: fleet.clone(),
+            metrics,
+            status: status.clone(),
+            away: false,
+        };
+        task.status.confirm();
+        task.describe();
+        let running = tokio::spawn(async move { task.run(requests).await });
+        (Engine { fleet, queue, status }, running)
+    }
+
+    pub fn fleet(&self) -> Arc<Fleet> {
+        self.fleet.load_full()
+    }
+
+    /// The snapshot without touching its reference count: for polls.
+    pub fn peek(&self) -> arc_swap::Guard<Arc<Fleet>> {
+        self.fleet.load()
+    }
+
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    pub async fn write(
+        &self,
+        operations: Vec<Operation>,
+        rules: Rules,
+        author: Author,
+        applied: Vec<(String, String)>,
+    ) -> Result<Written, WriteError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request {
+            operations,
+            rules,
+            author,
+            applied,
+            reply,
+        };
+        match self.queue.try_send(request) {
+            Ok(()) => answer.await.unwrap_or(Err(WriteError::Internal)),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Err(WriteError::Unavailable("too many writes are waiting".into()))
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(WriteError::Unavailable("the server is stopping".into())),
+        }
+    }
+}
+
+struct Task {
+    store: Arc<dyn Store>,
+    fleet: Arc<ArcSwap<Fleet>>,
+    metrics: Arc<Metrics>,
+    status: Arc<Status>,
+    /// Whether the store was out of reach when last asked: said once, not every time.
+    away: bool,
+}
+
+/// A group of writes that was judged: what each is answered with, what is to be committed, the fleet after all of them.
+struct Judged {
+    results: Vec<Result<Written, WriteError>>,
+    batches: Vec<Batch>,
+    /// The head after each batch.
+    heads: Vec<Head>,
+    last: Arc<Fleet>,
+}
+
+impl Task {
+    async fn run(&mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut confirm = tokio::time::interval(CONFIRM_EVERY);
+        confirm.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let store = self.store.clone();
+        loop {
+            tokio::select! {
+                biased;
+                request = requests.recv() => match request {
+                    Some(first) => self.commit(gather(first, &mut requests)).await,
+                    None => return,
+                },
+                () = store.head_moved() => self.follow().await,
+                _ = confirm.tick() => self.follow().await,
+            }
+        }
+    }
+
+    /// Commits a group of writes in one transaction, judging each against what the one before it leaves.
+    async fn commit(&mut self, mut group: Vec<Request>) {
+        const TRIES: usize = 100;
+        for _ in 0..TRIES {
+            let base = self.fleet.load_full();
+            let start = base.head();
+            let judging = tokio::task::spawn_blocking(move || {
+                let judged = judge(&group, base);
+                (group, judged)
+            });
+            let Ok((returned, judged)) = judging.await else {
+                // The requests are gone with the panic, which answers them.
+                error!("judging a write panicked");
+                return;
+            };
+            group = returned;
+            if judged.batches.is_empty() {
+                return answer(group, judged.results);
+            }
+            match self.store.commit(start, &judged.batches).await {
+                Ok(_) => return self.publish(group, judged),
+                Err(CommitError::Conflict) => self.follow().await,
+                Err(CommitError::Duplicate { kind, id, value }) => {
+                    // Cannot be after a base that was current; if it is, the state and its index disagree.
+                    error!(%kind, %id, value, "the store refuses what the snapshot allows: reading it anew");
+                    self.reload().await;
+                }
+                Err(CommitError::Store(error)) => {
+                    self.complain(&error);
+                    // It may have become durable just before the connection broke.
+                    if self.store.head().await.is_ok_and(|head| head == judged.last.head()) {
+                        return self.publish(group, judged);
+                    }
+                    let results = group.iter().map(|_| Err(WriteError::Unavailable(error.to_string())));
+                    let results = results.collect();
+                    return answer(group, results);
+                }
+            }
+        }
+        warn!(
+            "giving up on {} writes: other processes write all the time",
+            group.len()
+        );
+        let results = group
+            .iter()
+            .map(|_| Err(WriteError::Unavailable("too many other writers".into())))
+            .collect();
+        answer(group, results);
+    }
+
+    fn publish(&mut self, group: Vec<Request>, judged: Judged) {
+        self.metrics.commits.inc();
+        self.metrics.writes.inc_by(judged.batches.len() as u64);
+        for (batch, head) in judged.batches.iter().zip(&judged.heads) {
+            let author = &batch.author;
+            info!(
+                head = %format_args!("{}:{}", head.revision, head.digest),
+                actor = author.actor,
+                request_id = author.request_id,
+                reason = author.reason,
+                changes = batch.changes.len(),
+                "committed"
+            );
+        }
+        self.fleet.store(judged.last);
+        self.status.confirm();
+        self.describe();
+        answer(group, judged.results);
+    }
+
+    /// Takes over what was committed since, by whomever.
+    async fn follow(&mut self) {
+        const AT_ONCE: usize = 256;
+        loop {
+            let fleet = self.fleet.load_full();
+            let records = match self.store.changes(fleet.revision(), AT_ONCE).await {
+                Ok(records) => records,
+                Err(error) => return self.complain(&error),
+            };
+            if records.is_empty() {
+                return self.confirm(fleet.head()).await;
+            }
+            let last = records.len() < AT_ONCE;
+            let followed = tokio::task::spawn_blocking(move || replay(&fleet, &records)).await;
+            match followed {
+                Ok(Ok(fleet)) => {
+                    self.fleet.store(Arc::new(fleet));
+                    self.describe();
+                }
+                Ok(Err(detail)) => {
+                    warn!(detail, "the log does not continue the snapshot: reading it anew");
+                    return self.reload().await;
+                }
+                Err(_) => {
+                    error!("following the log panicked: reading it anew");
+                    return self.reload().await;
+                }
+            }
+            if last {
+                self.welcome();
+                return self.status.confirm();
+            }
+        }
+    }
+
+    /// Nothing new, but is it still the same history?
+    async fn confirm(&mut self, served: Head) {
+        match self.store.head().await {
+            Ok(head) if head == served => {
+                self.welcome();
+                self.status.confirm();
+            }
+            // Somebody committed in between: the next wake-up follows it.
+            Ok(head) if head.revision > served.revision => {}
+            Ok(head) => {
+                warn!(served = %served.revision, store = %head.revision, "the store went back: reading it anew");
+                self.reload().await;
+            }
+            Err(error) => self.complain(&error),
+        }
+    }
+
+    async fn reload(&mut self) {
+        self.metrics.reloads.inc();
+        let state = match self.store.load().await {
+            Ok(state) => state,
+            Err(error) => return self.complain(&error),
+        };
+        match tokio::task::spawn_blocking(move || Fleet::load(state)).await {
+            Ok(Ok(fleet)) => {
+                self.fleet.store(Arc::new(fleet));
+                self.status.confirm();
+                self.describe();
+            }
+            Ok(Err(detail)) => error!(
+                detail,
+                "what the store holds cannot be served: keeping the last snapshot"
+            ),
+            Err(_) => error!("reading the store panicked: keeping the last snapshot"),
+        }
+    }
+
+    fn complain(&mut self, error: &StoreError) {
+        if !std::mem::replace(&mut self.away, true) {
+            warn!(%error, "serving the last snapshot");
+        }
+    }
+
+    fn welcome(&mut self) {
+        if std::mem::replace(&mut self.away, false) {
+            info!("the store is back");
+        }
+    }
+
+    fn describe(&self) {
+        let fleet = self.fleet.load();
+        self.metrics
+            .revision
+            .set(i64::try_from(fleet.revision().0).unwrap_or(i64::MAX));
+        self.metrics
+            .clusters
+            .set(i64::try_from(fleet.clusters().len()).unwrap_or(i64::MAX));
+    }
+}
+
+/// The first request and those that wait behind it.
+fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request> {
+    let mut operations = first.operations.len();
+    let mut group = vec![first];
+    while group.len() < MOST_WRITES && operations < MOST_OPERATIONS {
+        let Ok(request) = requests.try_recv() else { break };
+        operations += request.operations.len();
+        group.push(request);
+    }
+    group
+}
+
+fn judge(group: &[Request], base: Arc<Fleet>) -> Judged {
+    let mut judged = Judged {
+        results: Vec::with_capacity(group.len()),
+        batches: Vec::new(),
+        heads: Vec::new(),
+        last: base,
+    };
+    for request in group {
+        let result = match judged.last.write(&request.operations, request.rules) {
+            Err(refusal) => Err(WriteError::Refused(refusal)),
+            Ok(outcome) if outcome.changes.is_empty() && request.applied.is_empty() => Ok(Written {
+                revision: judged.last.revision(),
+                changes: Vec::new(),
+                fleet: judged.last.clone(),
+            }),
+            Ok(outcome) => {
+                let batch = Batch {
+                    author: request.author.clone(),
+                    changes: outcome.changes.clone(),
+                    applied: request.applied.clone(),
+                };
+                let head = RevisionRecord::on(judged.last.head(), &batch).head();
+                judged.last = Arc::new(outcome.committed(head));
+                judged.heads.push(head);
+                let written = Written {
+                    revision: head.revision,
+                    changes: batch.changes.clone(),
+                    fleet: judged.last.clone(),
+                };
+                judged.batches.push(batch);
+                Ok(written)
+            }
+        };
+        judged.results.push(result);
+    }
+    judged
+}
+
+fn replay(fleet: &Fleet, records: &[RevisionRecord]) -> Result<Fleet, String> {
+    let mut fleet = fleet.clone();
+    for record in records {
+        let head = fleet.head();
+        if record.revision != head.revision.next() {
+            return Err(format!("revision {} follows {}", record.revision, head.revision));
+        }
+        if record.chained(head.digest) != record.digest {
+            return Err(format!(
+                "the digest of revision {} does not follow from {}",
+                record.revision, head.revision
+            ));
+        }
+        fleet = fleet.follow(record)?;
+    }
+    Ok(fleet)
+}
+
+/// Whoever asked may have gone; that is no reason to stop.
+fn answer(group: Vec<Request>, results: Vec<Result<Written, WriteError>>) {
+    for (request, result) in group.into_iter().zip(results) {
+        let _gone = request.reply.send(result);
+    }
+}

@@ -1,0 +1,218 @@
+//! Loading large fleets: lines of JSON through the one write path, in revisions of bounded size.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fleet::files;
+use fleet::log::Author;
+use fleet::operation::Operation;
+use fleet::refusal::Violation;
+use fleet::write::Rules;
+use serde_json::Value;
+
+use super::engine::{Engine, WriteError};
+use super::startup::SYSTEM;
+
+/// The most bytes of documents in one revision.
+const MOST_BYTES: usize = 16 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("{file}: {error}")]
+    Read { file: String, error: io::Error },
+    /// Nothing of the revision that holds these lines was kept.
+    #[error("{file}: nothing from line {first} on was kept{}", lines(.problems))]
+    Refused {
+        file: String,
+        first: usize,
+        problems: Vec<(usize, Violation)>,
+    },
+    #[error("DATABASE_URL: {0}")]
+    Store(String),
+}
+
+fn lines(problems: &[(usize, Violation)]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = String::new();
+    for (line, error) in problems.iter().take(SHOWN) {
+        let place = if error.pointer.is_empty() {
+            String::new()
+        } else {
+            format!(" {}:", error.pointer)
+        };
+        text.push_str(&format!("\n  line {line}:{place} {}", error.detail));
+    }
+    if problems.len() > SHOWN {
+        text.push_str(&format!("\n  and {} more", problems.len() - SHOWN));
+    }
+    text
+}
+
+/// What an import did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub documents: usize,
+    pub changed: usize,
+    pub revisions: usize,
+}
+
+struct Progress {
+    shown: Instant,
+    started: Instant,
+    terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let now = Instant::now();
+        Progress {
+            shown: now,
+            started: now,
+            terminal: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&mut self, done: Imported, at_last: bool) {
+        let every = if self.terminal {
+            Duration::from_millis(200)
+        } else {
+            Duration::from_secs(5)
+        };
+        if !at_last && self.shown.elapsed() < every {
+            return;
+        }
+        self.shown = Instant::now();
+        let seconds = self.started.elapsed().as_secs_f64().max(0.001);
+        let end = if self.terminal && !at_last { "\r" } else { "\n" };
+        eprint!(
+            "imported {} documents ({} changed) in {} revisions, {:.0}/s   {end}",
+            done.documents,
+            done.changed,
+            done.revisions,
+            done.documents as f64 / seconds
+        );
+        let _unshown = io::stderr().flush();
+    }
+}
+
+pub async fn import(engine: &Engine, file: &Path, batch: usize) -> Result<Imported, ImportError> {
+    let name = if file == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        file.display().to_string()
+    };
+    let unreadable = |error| ImportError::Read {
+        file: name.clone(),
+        error,
+    };
+    let input: Box<dyn BufRead + Send> = match file == Path::new("-") {
+        true => Box::new(BufReader::new(io::stdin())),
+        false => Box::new(BufReader::with_capacity(1 << 20, File::open(file).map_err(unreadable)?)),
+    };
+    let mut progress = Progress::new();
+    let mut done = Imported::default();
+    let mut pending = Pending::default();
+    let mut lines = input.lines().enumerate();
+    loop {
+        let line = lines.next();
+        let ends = line.is_none();
+        if let Some((n, line)) = line {
+            pending.add(n + 1, &line.map_err(unreadable)?);
+        }
+        if ends || pending.operations.len() >= batch || pending.bytes >= MOST_BYTES {
+            let part = std::mem::take(&mut pending);
+            part.commit(engine, &name, &mut done).await?;
+            progress.show(done, ends);
+        }
+        if ends {
+            return Ok(done);
+        }
+    }
+}
+
+/// The lines of the revision to come.
+#[derive(Default)]
+struct Pending {
+    operations: Vec<Operation>,
+    /// The line of each operation.
+    lines: Vec<usize>,
+    bytes: usize,
+    problems: Vec<(usize, Violation)>,
+}
+
+impl Pending {
+    fn add(&mut self, line: usize, text: &str) {
+        if text.trim().is_empty() {
+            return;
+        }
+        self.bytes += text.len();
+        let parsed: Result<Value, _> = serde_json::from_str(text);
+        let operation = parsed
+            .map_err(|error| Violation::new("", format!("is not JSON: {error}")))
+            .and_then(files::apply);
+        match operation {
+            Ok(operation) => {
+                self.operations.push(operation);
+                self.lines.push(line);
+            }
+            Err(error) => self.problems.push((line, error)),
+        }
+    }
+
+    async fn commit(self, engine: &Engine, file: &str, done: &mut Imported) -> Result<(), ImportError> {
+        let first = self
+            .lines
+            .first()
+            .copied()
+            .into_iter()
+            .chain(self.problems.first().map(|(line, _)| *line))
+            .min();
+        let Some(first) = first else { return Ok(()) };
+        let refused = |problems| ImportError::Refused {
+            file: file.to_owned(),
+            first,
+            problems,
+        };
+        if !self.problems.is_empty() {
+            return Err(refused(self.problems));
+        }
+        let author = Author {
+            at: crate::now(),
+            actor: SYSTEM.into(),
+            request_id: crate::request_id(),
+            reason: Some(format!("import of {file}, from line {first}")),
+        };
+        let rules = Rules {
+            batch: true,
+            ..Rules::default()
+        };
+        let documents = self.operations.len();
+        let line_of = |error: Violation| {
+            let rest = error.pointer.strip_prefix("/operations/").unwrap_or_default();
+            let (number, place) = rest.split_once('/').unwrap_or((rest, ""));
+            let line = number
+                .parse()
+                .ok()
+                .and_then(|n: usize| self.lines.get(n).copied())
+                .unwrap_or(first);
+            let place = place.strip_prefix("value").unwrap_or_default().to_owned();
+            (line, Violation::new(place, error.detail))
+        };
+        match engine.write(self.operations, rules, author, Vec::new()).await {
+            Ok(written) => {
+                done.documents += documents;
+                done.changed += written.changes.len();
+                done.revisions += usize::from(!written.changes.is_empty());
+                Ok(())
+            }
+            Err(WriteError::Refused(refusal)) if refusal.errors.is_empty() => {
+                Err(refused(vec![(first, Violation::new("", refusal.detail))]))
+            }
+            Err(WriteError::Refused(refusal)) => Err(refused(refusal.errors.into_iter().map(line_of).collect())),
+            Err(WriteError::Unavailable(detail)) => Err(ImportError::Store(detail)),
+            Err(WriteError::Internal) => Err(ImportError::Store("an internal error, see the log".into())),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The use cases, apart from how they are asked for.
+
+pub mod engine;
+pub mod import;
+pub mod startup;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use fleet::inputs::{Breach, Reply, cluster_list};
+use fleet::log::{Author, Revision};
+use fleet::operation::Operation;
+use fleet::selector::{Selector, SelectorError};
+use fleet::write::{Outcome, Rules};
+use fleet::{Fleet, refusal::Refusal};
+use store::Store;
+
+use self::engine::{Engine, Status, WriteError, Written};
+use crate::config::{Config, Mode};
+use crate::metrics::Metrics;
+use crate::tokens::Tokens;
+
+/// What every request can reach.
+#[derive(Debug)]
+pub struct App {
+    pub mode: Mode,
+    pub tokens: Arc<Tokens>,
+    pub metrics: Arc<Metrics>,
+    pub engine: Engine,
+    pub store: Arc<dyn Store>,
+    /// What is served at /openapi.yaml instead of what the kinds give.
+    pub openapi_file: Option<String>,
+    lists: Mutex<HashMap<ListQuery, (Revision, Reply)>>,
+}
+
+/// Which clusters a list for provisioners asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ListQuery {
+    pub environment: Option<String>,
+    pub selector: Option<String>,
+    /// The part `0` of `1` parts.
+    pub shard: Option<(u32, u32)>,
+}
+
+/// Why such a list is not given.
+#[derive(Debug)]
+pub enum ListError {
+    Selector(SelectorError),
+    Breach(Breach),
+}
+
+impl App {
+    pub fn new(
+        config: &Config,
+        engine: Engine,
+        store: Arc<dyn Store>,
+        tokens: Arc<Tokens>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        App {
+            mode: config.mode,
+            tokens,
+            metrics,
+            engine,
+            store,
+            openapi_file: None,
+            lists: Mutex::default(),
+        }
+    }
+
+    pub fn fleet(&self) -> Arc<Fleet> {
+        self.engine.fleet()
+    }
+
+    pub fn status(&self) -> &Status {
+        self.engine.status()
+    }
+
+    /// Commits operations as one revision; returns once that is durable and served.
+    pub async fn write(&self, operations: Vec<Operation>, rules: Rules, author: Author) -> Result<Written, WriteError> {
+        let written = self.engine.write(operations, rules, author, Vec::new()).await;
+        if let Err(WriteError::Refused(refusal)) = &written {
+            let labels = crate::metrics::ReasonLabels {
+                reason: crate::http::problem::name_of(refusal.reason),
+            };
+            self.metrics.refusals.get_or_create(&labels).inc();
+        }
+        written
+    }
+
+    /// What the same would do, on the fleet as it is now. Nothing is stored.
+    pub async fn dry_run(&self, operations: Vec<Operation>, rules: Rules) -> Result<(Arc<Fleet>, Outcome), Refusal> {
+        let base = self.fleet();
+        let fleet = base.clone();
+        let outcome = tokio::task::spawn_blocking(move || fleet.write(&operations, rules));
+        outcome
+            .await
+            .expect("judging a write does not panic")
+            .map(|outcome| (base, outcome))
+    }
+
+    /// The list of clusters for provisioners, made once for each state of the clusters.
+    pub fn cluster_list(&self, query: &ListQuery) -> Result<Reply, ListError> {
+        const MOST_KEPT: usize = 64;
+        let fleet = self.fleet();
+        let state = fleet.clusters_changed();
+        // A selector is judged each time: its keys may have become unknown.
+        let selector = query
+            .selector
+            .as_deref()
+            .map(|text| Selector::for_fleet(text, &fleet))
+            .transpose();
+        let selector = selector.map_err(ListError::Selector)?;
+        if let Some((at, reply)) = self.lists.lock().expect("not poisoned").get(query)
+            && *at == state
+        {
+            return Ok(reply.clone());
+        }
+        let kind = fleet.kinds().clusters();
+        let clusters = fleet.clusters().values().filter(|cluster| {
+            let environment = query.environment.as_deref();
+            environment.is_none_or(|environment| &*cluster.head().environment == environment)
+                && query
+                    .shard
+                    .is_none_or(|(part, parts)| shard_of(&cluster.document().id, parts) == part)
+                && selector
+                    .as_ref()
+                    .is_none_or(|selector| kind.is_some_and(|kind| selector.matches(kind, cluster)))
+        });
+        let body = cluster_list(clusters.map(AsRef::as_ref)).map_err(ListError::Breach)?;
+        let reply = Reply::new(&body);
+        let mut lists = self.lists.lock().expect("not poisoned");
+        if lists.len() >= MOST_KEPT {
+            lists.clear();
+        }
+        lists.insert(query.clone(), (state, reply.clone()));
+        Ok(reply)
+    }
+}
+
+/// The shard of a cluster: FNV-1a over its id. Fixed for good, since a cluster that changes its shard is garbage-collected
+/// by the old one's provider.
+pub fn shard_of(id: &str, parts: u32) -> u32 {
+    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    u32::try_from(hash % u64::from(parts)).expect("less than parts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_never_move() {
+        assert_eq!(shard_of("demo-cluster-01", 4), 3);
+        assert_eq!(shard_of("us-east-prod-01", 4), 2);
+        assert_eq!(shard_of("", 7), 4);
+    }
+}

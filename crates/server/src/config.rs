@@ -1,0 +1,323 @@
+//! The configuration: environment variables, and flags of the same name. Each problem is one line that names its variable.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The desired state of a whole fleet of Kubernetes clusters behind one API.
+///
+/// Without a command, the server runs. Every flag can be given as an environment variable instead.
+#[derive(Debug, Parser)]
+#[command(name = "flux-resourceset", version)]
+pub struct Cli {
+    #[command(flatten)]
+    pub options: Options,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server (the default).
+    Serve,
+    /// Load a large fleet: one JSON document per line, each with its `kind`. Adds or replaces; can be repeated.
+    Import {
+        /// The file; `-` reads standard input.
+        file: PathBuf,
+        /// The most documents in one revision.
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        batch: u32,
+    },
+    /// Print the OpenAPI document of the built-in kinds and of RESOURCES_DIR.
+    Openapi,
+}
+
+/// What can be set. Values are read as text here and judged in [`Options::read`], so that every error looks the same.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Options {
+    /// What is served: `read-only` (what Flux polls) or `crud` (that, and everything operators use).
+    #[arg(
+        long,
+        env = "API_MODE",
+        global = true,
+        value_name = "MODE",
+        default_value = "read-only"
+    )]
+    pub api_mode: String,
+    /// Where the fleet is kept: `sqlite` or `memory`.
+    #[arg(
+        long,
+        env = "STORE_BACKEND",
+        global = true,
+        value_name = "STORE",
+        default_value = "sqlite"
+    )]
+    pub store_backend: String,
+    /// The SQLite database, when the store is `sqlite`.
+    #[arg(
+        long,
+        env = "DATABASE_URL",
+        global = true,
+        value_name = "URL",
+        default_value = "sqlite://data/flux-resourceset.db?mode=rwc"
+    )]
+    pub database_url: String,
+    /// The bearer token for reading. Required, unless AUTH_TOKEN_FILE is set.
+    #[arg(
+        long,
+        env = "AUTH_TOKEN",
+        global = true,
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub auth_token: Option<String>,
+    /// A file of tokens for reading, one per line, optionally as `name:token`. Changes to it are followed.
+    #[arg(long, env = "AUTH_TOKEN_FILE", global = true, value_name = "FILE")]
+    pub auth_token_file: Option<PathBuf>,
+    /// The bearer token for writing, in `crud` mode [default: the tokens for reading].
+    #[arg(
+        long,
+        env = "CRUD_AUTH_TOKEN",
+        global = true,
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub crud_auth_token: Option<String>,
+    /// A file of tokens for writing, one per line, optionally as `name:token`. Changes to it are followed.
+    #[arg(long, env = "CRUD_AUTH_TOKEN_FILE", global = true, value_name = "FILE")]
+    pub crud_auth_token_file: Option<PathBuf>,
+    /// What an empty store is filled with: one JSON object with an array per kind [default: data/seed.json, if it is there].
+    #[arg(long, env = "SEED_FILE", global = true, value_name = "FILE")]
+    pub seed_file: Option<PathBuf>,
+    /// A folder of kinds (*.yaml, *.yml, *.json) that are added to the built-in ones or replace them.
+    #[arg(long, env = "RESOURCES_DIR", global = true, value_name = "DIR")]
+    pub resources_dir: Option<PathBuf>,
+    /// A document to serve at /openapi.yaml instead of the one that the kinds give.
+    #[arg(long, env = "OPENAPI_FILE", global = true, value_name = "FILE")]
+    pub openapi_file: Option<PathBuf>,
+    /// Where to listen.
+    #[arg(
+        long,
+        env = "LISTEN_ADDR",
+        global = true,
+        value_name = "ADDR",
+        default_value = "0.0.0.0:8080"
+    )]
+    pub listen_addr: String,
+    /// Where to serve /metrics without a token, beside the one with the read token on LISTEN_ADDR.
+    #[arg(long, env = "METRICS_ADDR", global = true, value_name = "ADDR")]
+    pub metrics_addr: Option<String>,
+    /// The most connections at a time [default: what the limit on open files allows, at most 65536].
+    #[arg(long, env = "MAX_CONNECTIONS", global = true, value_name = "N")]
+    pub max_connections: Option<String>,
+    /// How long requests in flight may take to finish after SIGTERM, in seconds.
+    #[arg(
+        long,
+        env = "SHUTDOWN_GRACE",
+        global = true,
+        value_name = "SECONDS",
+        default_value = "25"
+    )]
+    pub shutdown_grace: String,
+    /// How logs are written: `text` or `json`.
+    #[arg(
+        long,
+        env = "LOG_FORMAT",
+        global = true,
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    pub log_format: String,
+    /// What is logged: a tracing filter such as `info` or `flux_resourceset=debug` [default: info].
+    #[arg(long, env = "RUST_LOG", global = true, value_name = "FILTER")]
+    pub rust_log: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    ReadOnly,
+    Crud,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    Sqlite,
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The configuration, judged.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub mode: Mode,
+    pub backend: Backend,
+    pub database_url: String,
+    pub read_tokens: TokenSource,
+    /// `None`: the tokens for reading also write.
+    pub write_tokens: Option<TokenSource>,
+    pub seed: Seed,
+    pub resources_dir: Option<PathBuf>,
+    pub openapi_file: Option<PathBuf>,
+    pub listen: SocketAddr,
+    pub metrics: Option<SocketAddr>,
+    pub max_connections: Option<usize>,
+    pub shutdown_grace: Duration,
+    pub log_format: LogFormat,
+    pub log_filter: String,
+}
+
+/// Where tokens come from: a variable, a file, or both.
+#[derive(Clone, Default)]
+pub struct TokenSource {
+    pub token: Option<String>,
+    pub file: Option<PathBuf>,
+}
+
+/// Tokens never appear, whatever is printed.
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenSource")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seed {
+    /// The default file: used if it is there.
+    Default(PathBuf),
+    /// One that somebody named: it must be there.
+    Named(PathBuf),
+}
+
+/// A setting that cannot be used, by its variable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}: {problem}")]
+pub struct ConfigError {
+    pub variable: &'static str,
+    pub problem: String,
+}
+
+impl ConfigError {
+    pub fn new(variable: &'static str, problem: impl Into<String>) -> Self {
+        ConfigError {
+            variable,
+            problem: problem.into(),
+        }
+    }
+}
+
+impl Options {
+    /// The configuration of a server, which needs tokens.
+    pub fn read(&self) -> Result<Config, ConfigError> {
+        let config = self.read_without_tokens()?;
+        if config.read_tokens.token.is_none() && config.read_tokens.file.is_none() {
+            return Err(ConfigError::new(
+                "AUTH_TOKEN",
+                "is required: the bearer token that clusters and readers send (or AUTH_TOKEN_FILE)",
+            ));
+        }
+        Ok(config)
+    }
+
+    /// The configuration of a command that serves nobody.
+    pub fn read_without_tokens(&self) -> Result<Config, ConfigError> {
+        let mode = choose(
+            "API_MODE",
+            &self.api_mode,
+            &[("read-only", Mode::ReadOnly), ("crud", Mode::Crud)],
+        )?;
+        let backends = [("sqlite", Backend::Sqlite), ("memory", Backend::Memory)];
+        let backend = choose("STORE_BACKEND", &self.store_backend, &backends)?;
+        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+        if backend == Backend::Sqlite && !self.database_url.starts_with("sqlite:") {
+            // The URL may hold a password: it is not repeated.
+            let problem = "must begin with sqlite:, as in sqlite://data/flux-resourceset.db?mode=rwc";
+            return Err(ConfigError::new("DATABASE_URL", problem));
+        }
+        let write_tokens = TokenSource {
+            token: token("CRUD_AUTH_TOKEN", self.crud_auth_token.as_ref())?,
+            file: self.crud_auth_token_file.clone(),
+        };
+        let max_connections = self
+            .max_connections
+            .as_deref()
+            .map(|text| number("MAX_CONNECTIONS", text))
+            .transpose()?;
+        if max_connections == Some(0) {
+            return Err(ConfigError::new("MAX_CONNECTIONS", "must be at least 1"));
+        }
+        Ok(Config {
+            mode,
+            backend,
+            database_url: self.database_url.clone(),
+            read_tokens: TokenSource {
+                token: token("AUTH_TOKEN", self.auth_token.as_ref())?,
+                file: self.auth_token_file.clone(),
+            },
+            write_tokens: (write_tokens.token.is_some() || write_tokens.file.is_some()).then_some(write_tokens),
+            seed: match &self.seed_file {
+                Some(path) => Seed::Named(path.clone()),
+                None => Seed::Default("data/seed.json".into()),
+            },
+            resources_dir: self.resources_dir.clone(),
+            openapi_file: self.openapi_file.clone(),
+            listen: address("LISTEN_ADDR", &self.listen_addr)?,
+            metrics: self
+                .metrics_addr
+                .as_deref()
+                .map(|text| address("METRICS_ADDR", text))
+                .transpose()?,
+            max_connections: max_connections.map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
+            shutdown_grace: Duration::from_secs(number("SHUTDOWN_GRACE", &self.shutdown_grace)?),
+            log_format: choose("LOG_FORMAT", &self.log_format, &formats)?,
+            log_filter: self
+                .rust_log
+                .clone()
+                .filter(|text| !text.is_empty())
+                .unwrap_or_else(|| "info".to_owned()),
+        })
+    }
+}
+
+fn choose<T: Copy>(variable: &'static str, text: &str, options: &[(&str, T)]) -> Result<T, ConfigError> {
+    let found = options.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<_> = options.iter().map(|(name, _)| *name).collect();
+        ConfigError::new(variable, format!("\"{text}\" is not one of {}", names.join(", ")))
+    })
+}
+
+fn number(variable: &'static str, text: &str) -> Result<u64, ConfigError> {
+    text.parse()
+        .map_err(|_| ConfigError::new(variable, format!("\"{text}\" is not a whole number")))
+}
+
+fn address(variable: &'static str, text: &str) -> Result<SocketAddr, ConfigError> {
+    text.parse().map_err(|_| {
+        ConfigError::new(
+            variable,
+            format!("\"{text}\" is not an address with a port, as in 0.0.0.0:8080"),
+        )
+    })
+}
+
+fn token(variable: &'static str, token: Option<&String>) -> Result<Option<String>, ConfigError> {
+    match token.map(|token| token.trim()) {
+        None => Ok(None),
+        Some("") => Err(ConfigError::new(variable, "is empty")),
+        Some(token) if token.chars().any(|c| c.is_whitespace() || c.is_control()) => Err(ConfigError::new(
+            variable,
+            "has blanks or control characters, which no header can carry",
+        )),
+        Some(token) => Ok(Some(token.to_owned())),
+    }
+}

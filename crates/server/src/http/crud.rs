@@ -1,0 +1,593 @@
+//! What operators and CI use: resources of every kind, batches, the log. Handlers extract, call, convert.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json as AxumJson;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use fleet::Fleet;
+use fleet::document::Document;
+use fleet::json::Json;
+use fleet::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind};
+use fleet::log::{Author, Digest, Revision, RevisionRecord};
+use fleet::operation::{BatchRequest, Operation, Target, Verb};
+use fleet::selector::Selector;
+use fleet::snapshot::Cluster;
+use fleet::usage::Usage;
+use fleet::write::Rules;
+use fleet::yaml;
+use futures_util::stream;
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::AuditQuery;
+
+use super::observe::{self, RequestId};
+use super::poll::names;
+use super::problem::Problem;
+use super::request::{self, MOST_BATCH, MOST_DOCUMENT, Page, Query};
+use crate::app::App;
+use crate::app::engine::Written;
+use crate::tokens::Actor;
+
+static REVISION: HeaderName = HeaderName::from_static("x-revision");
+static TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+
+type Reply = Result<Response, Problem>;
+
+/// Who asks, and with what headers.
+#[derive(Debug)]
+pub struct Caller {
+    actor: Actor,
+    id: RequestId,
+    headers: HeaderMap,
+    uri: Uri,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // Both were put there on the way in; a route without them would be a route without authentication.
+        let actor = parts.extensions.get::<Actor>().cloned().ok_or_else(Problem::internal)?;
+        let id = parts
+            .extensions
+            .get::<RequestId>()
+            .cloned()
+            .ok_or_else(Problem::internal)?;
+        Ok(Caller {
+            actor,
+            id,
+            headers: std::mem::take(&mut parts.headers),
+            uri: parts.uri.clone(),
+        })
+    }
+}
+
+impl Caller {
+    fn query(&self) -> Result<Query, Problem> {
+        Query::new(&self.uri)
+    }
+
+    fn author(&self, reason: Option<String>) -> Result<Author, Problem> {
+        observe::author(&self.headers, &self.actor, &self.id, reason)
+    }
+}
+
+/// What a write was asked to do besides being done.
+struct Options {
+    dry_run: bool,
+    cascade: bool,
+}
+
+impl Options {
+    fn take(caller: &Caller, cascade_known: bool) -> Result<Options, Problem> {
+        let mut query = caller.query()?;
+        let options = Options {
+            dry_run: query.flag("dry_run")?,
+            cascade: cascade_known && query.flag("cascade")?,
+        };
+        query.end(if cascade_known { "dry_run, cascade" } else { "dry_run" })?;
+        Ok(options)
+    }
+}
+
+/// Does one operation, or says what it would do.
+async fn run(
+    app: &App,
+    caller: &Caller,
+    options: &Options,
+    operation: Operation,
+    respond: impl FnOnce(Written) -> Reply,
+) -> Reply {
+    let author = caller.author(None)?;
+    run_all(app, options.dry_run, vec![operation], Rules::default(), author, respond).await
+}
+
+async fn run_all(
+    app: &App,
+    dry_run: bool,
+    operations: Vec<Operation>,
+    rules: Rules,
+    author: Author,
+    respond: impl FnOnce(Written) -> Reply,
+) -> Reply {
+    if dry_run {
+        let (base, outcome) = app.dry_run(operations, rules).await?;
+        let record = RevisionRecord {
+            revision: base.revision().next(),
+            author,
+            changes: outcome.changes,
+            digest: Digest::default(),
+        };
+        let changes: Vec<_> = record.records().collect();
+        return Ok(AxumJson(json!({"base": base.revision(), "changes": changes})).into_response());
+    }
+    let written = app.write(operations, rules, author).await?;
+    let revision = HeaderValue::from(written.revision.0);
+    let mut response = respond(written)?;
+    response.headers_mut().insert(REVISION.clone(), revision);
+    Ok(response)
+}
+
+/// The resource as a write left it.
+fn resource(status: StatusCode, fleet: &Fleet, kind: &str, id: &str) -> Reply {
+    let document = fleet.document(kind, id).ok_or_else(Problem::internal)?;
+    let mut response = show(&document);
+    *response.status_mut() = status;
+    Ok(response)
+}
+
+fn show(document: &Document) -> Response {
+    let mut response = json_text(document.body.as_str().to_owned());
+    response.headers_mut().insert(ETAG, etag(&document.etag.to_string()));
+    response
+}
+
+fn etag(text: &str) -> HeaderValue {
+    HeaderValue::try_from(text).expect("hexadecimal digits")
+}
+
+fn json_text(text: impl Into<Body>) -> Response {
+    (
+        [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+        text.into(),
+    )
+        .into_response()
+}
+
+/// The same, or 304 for who has it.
+fn unless_known(headers: &HeaderMap, response: Response) -> Response {
+    let known = response.headers().get(ETAG).cloned().filter(|tag| {
+        let mut given = headers.get_all(IF_NONE_MATCH).iter();
+        given.any(|value| names(value, tag))
+    });
+    match known {
+        Some(tag) => (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response(),
+        None => response,
+    }
+}
+
+fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, Problem> {
+    fleet
+        .kinds()
+        .get(name)
+        .cloned()
+        .ok_or_else(|| Problem::not_found(format!("there is no kind \"{name}\"")))
+}
+
+/// `GET /{kind}`
+pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller) -> Reply {
+    let fleet = app.fleet();
+    let mut query = caller.query()?;
+    let page = Page::take(&mut query)?;
+    if name == DECOMMISSIONS {
+        query.end("limit, offset")?;
+        let all = fleet.decommissions().values().map(|document| document.body.clone());
+        return Ok(stream_list(all.collect(), page));
+    }
+    let kind = kind_of(&fleet, &name)?;
+    let mut filters = Vec::new();
+    for filter in &kind.filters {
+        if let Some(value) = query.take(&filter.name)? {
+            let options = kind.schema["properties"][&filter.name]["enum"].as_array();
+            if options.is_some_and(|options| !options.iter().any(|option| plain(option) == value)) {
+                return Err(Problem::bad_request(format!(
+                    "{}=\"{value}\" is not a value that {} have",
+                    filter.name, kind.name
+                )));
+            }
+            filters.push((filter.name.as_str(), value));
+        }
+    }
+    let names = kind.filters.iter().map(|filter| filter.name.as_str());
+    if name != CLUSTERS {
+        query.end(
+            &["limit", "offset"]
+                .into_iter()
+                .chain(names)
+                .collect::<Vec<_>>()
+                .join(", "),
+        )?;
+        let all = fleet.definitions(&name).into_iter().flat_map(|all| all.iter());
+        let all = all.filter(|one| {
+            filters
+                .iter()
+                .all(|(field, value)| plain(&one.value()[*field]) == *value)
+        });
+        return Ok(stream_list(all.map(|one| one.document.body.clone()).collect(), page));
+    }
+    let selector = query.take("selector")?;
+    query.end(
+        &["limit", "offset", "selector"]
+            .into_iter()
+            .chain(names)
+            .collect::<Vec<_>>()
+            .join(", "),
+    )?;
+    let selector = selector.map(|text| Selector::for_fleet(&text, &fleet)).transpose();
+    let selector = selector.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let wanted = |cluster: &&Arc<Cluster>| {
+        let fits = |(field, value): &(&str, String)| field_is(cluster, field, value);
+        filters.iter().all(fits)
+            && selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(&kind, cluster))
+    };
+    let clusters = fleet
+        .clusters()
+        .values()
+        .filter(wanted)
+        .map(|cluster| cluster.document().body.clone());
+    Ok(stream_list(clusters.collect(), page))
+}
+
+/// A value as a query string has it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What is at hand is compared without parsing the document.
+fn field_is(cluster: &Cluster, field: &str, value: &str) -> bool {
+    match field {
+        "environment" => &*cluster.head().environment == value,
+        "cluster_name" => &*cluster.head().name == value,
+        "cluster_dns" => cluster.head().dns_key.eq_ignore_ascii_case(value),
+        field => plain(&cluster.document().body.parse()[field]) == value,
+    }
+}
+
+/// An array, sent in pieces: what is held is a pointer to each document, never the whole text.
+fn stream_list(items: Vec<Json>, page: Page) -> Response {
+    const PIECE: usize = 64 << 10;
+    let total = items.len();
+    let items: Vec<_> = items.into_iter().skip(page.offset).take(page.limit).collect();
+    let pieces = stream::iter(
+        Pieces {
+            items,
+            at: 0,
+            done: false,
+        }
+        .map(Ok::<_, Infallible>),
+    );
+    struct Pieces {
+        items: Vec<Json>,
+        at: usize,
+        done: bool,
+    }
+    impl Iterator for Pieces {
+        type Item = Bytes;
+
+        fn next(&mut self) -> Option<Bytes> {
+            if self.done {
+                return None;
+            }
+            let mut text = String::with_capacity(PIECE);
+            if self.at == 0 {
+                text.push('[');
+            }
+            while text.len() < PIECE
+                && let Some(item) = self.items.get(self.at)
+            {
+                if self.at > 0 {
+                    text.push(',');
+                }
+                text.push_str(item.as_str());
+                self.at += 1;
+            }
+            if self.at == self.items.len() {
+                text.push(']');
+                self.done = true;
+            }
+            Some(text.into())
+        }
+    }
+    let mut response = json_text(Body::from_stream(pieces));
+    response.headers_mut().insert(TOTAL.clone(), total.into());
+    response
+}
+
+/// `POST /{kind}`
+pub async fn create(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller, body: Body) -> Reply {
+    let options = Options::take(&caller, false)?;
+    kind_of(&app.fleet(), &name)?;
+    let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
+    let operation = Operation::new(&name, Verb::Create { id: None, value });
+    run(&app, &caller, &options, operation, |written| {
+        let change = written
+            .changes
+            .iter()
+            .find(|change| *change.kind == *name)
+            .ok_or_else(Problem::internal)?;
+        let mut response = resource(StatusCode::CREATED, &written.fleet, &name, &change.id)?;
+        response
+            .headers_mut()
+            .insert(LOCATION, etag(&format!("/{name}/{}", change.id)));
+        Ok(response)
+    })
+    .await
+}
+
+/// `GET /{kind}/{id}`
+pub async fn get(State(app): State<Arc<App>>, Path((name, id)): Path<(String, String)>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let fleet = app.fleet();
+    let document = find(&fleet, &name, &id)?;
+    Ok(unless_known(&caller.headers, show(&document)))
+}
+
+fn find(fleet: &Fleet, kind: &str, id: &str) -> Result<Document, Problem> {
+    let singular = match kind {
+        DECOMMISSIONS => "decommission".to_owned(),
+        kind => kind_of(fleet, kind)?.singular.clone(),
+    };
+    fleet
+        .document(kind, id)
+        .ok_or_else(|| Problem::not_found(format!("there is no {singular} \"{id}\"")))
+}
+
+/// `PUT /{kind}/{id}`
+pub async fn replace(
+    State(app): State<Arc<App>>,
+    Path((name, id)): Path<(String, String)>,
+    caller: Caller,
+    body: Body,
+) -> Reply {
+    let options = Options::take(&caller, false)?;
+    find(&app.fleet(), &name, &id)?;
+    let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
+    let operation = Operation::new(&name, Verb::Replace { id: id.clone(), value });
+    let operation = operation.when(request::if_match(&caller.headers)?);
+    run(&app, &caller, &options, operation, |written| {
+        resource(StatusCode::OK, &written.fleet, &name, &id)
+    })
+    .await
+}
+
+/// `PATCH /{kind}/{id}`
+pub async fn patch(
+    State(app): State<Arc<App>>,
+    Path((name, id)): Path<(String, String)>,
+    caller: Caller,
+    body: Body,
+) -> Reply {
+    let options = Options::take(&caller, false)?;
+    find(&app.fleet(), &name, &id)?;
+    let (form, value) = request::patch(&caller.headers, body).await?;
+    let on = Target::Id(id.clone());
+    let operation = Operation::new(&name, Verb::Merge { on, form, value }).when(request::if_match(&caller.headers)?);
+    run(&app, &caller, &options, operation, |written| {
+        resource(StatusCode::OK, &written.fleet, &name, &id)
+    })
+    .await
+}
+
+/// `DELETE /{kind}/{id}`
+pub async fn delete(State(app): State<Arc<App>>, Path((name, id)): Path<(String, String)>, caller: Caller) -> Reply {
+    let options = Options::take(&caller, true)?;
+    let verb = Verb::Delete {
+        id,
+        cascade: options.cascade,
+    };
+    let operation = Operation::new(&name, verb).when(request::if_match(&caller.headers)?);
+    run(&app, &caller, &options, operation, |_| {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
+    .await
+}
+
+/// `GET /{kind}/{id}/references` and `GET /clusters/{id}/diagnostics`
+pub async fn view(
+    State(app): State<Arc<App>>,
+    Path((name, id, view)): Path<(String, String, String)>,
+    caller: Caller,
+) -> Reply {
+    let fleet = app.fleet();
+    match (name.as_str(), view.as_str()) {
+        (CLUSTERS, "diagnostics") => {
+            caller.query()?.end("none")?;
+            let cluster = fleet
+                .cluster(&id)
+                .ok_or_else(|| Problem::not_found(format!("there is no cluster \"{id}\"")))?;
+            Ok(AxumJson(fleet.diagnose(cluster)).into_response())
+        }
+        (name, "references") if name != CLUSTERS && name != DECOMMISSIONS => references(&fleet, name, &id, &caller),
+        _ => Err(Problem::not_found("there is nothing at this path")),
+    }
+}
+
+/// The clusters that use a definition, each with what it effectively gets.
+fn references(fleet: &Fleet, name: &str, id: &str, caller: &Caller) -> Reply {
+    let mut query = caller.query()?;
+    let page = Page::take(&mut query)?;
+    let selector = query.take("selector")?;
+    query.end("limit, offset, selector")?;
+    let selector = selector.map(|text| Selector::for_fleet(&text, fleet)).transpose();
+    let selector = selector.map_err(|error| Problem::bad_request(error.to_string()))?;
+    find(fleet, name, id)?;
+    let kind = kind_of(fleet, name)?;
+    let clusters = fleet.kinds().clusters().cloned().ok_or_else(Problem::internal)?;
+    let definitions = fleet.definitions(name).ok_or_else(Problem::internal)?;
+    let definition = definitions.get(id).ok_or_else(Problem::internal)?;
+    let users = definitions.users(id).filter_map(|user| fleet.cluster(user));
+    let users = users.filter(|cluster| {
+        selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(&clusters, cluster))
+    });
+    let users: Vec<_> = users.collect();
+    let shown = users.iter().skip(page.offset).take(page.limit);
+    let usages: Vec<_> = shown
+        .filter_map(|cluster| Usage::of(&kind, definition, cluster))
+        .collect();
+    let mut response = AxumJson(usages).into_response();
+    response.headers_mut().insert(TOTAL.clone(), users.len().into());
+    Ok(response)
+}
+
+/// A kind as `GET /kinds` lists it.
+#[derive(Serialize)]
+struct KindEntry<'a> {
+    name: &'a str,
+    singular: &'a str,
+    command: &'a str,
+    path: Option<&'a str>,
+    references: Option<&'a str>,
+    origin: &'a str,
+    etag: String,
+    document: &'a Json,
+}
+
+/// `GET /kinds`
+pub async fn kinds(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let fleet = app.fleet();
+    let entries = fleet.kinds().iter().map(|kind| KindEntry {
+        name: &kind.name,
+        singular: &kind.singular,
+        command: &kind.command,
+        path: kind.path.as_deref(),
+        references: kind.references.as_deref(),
+        origin: kind
+            .origin
+            .as_deref()
+            .map_or("api", |origin| origin.split(':').next().unwrap_or(origin)),
+        etag: kind.etag.to_string(),
+        document: &kind.document,
+    });
+    let text = serde_json::to_string(&entries.collect::<Vec<_>>()).map_err(|_| Problem::internal())?;
+    let tag = fleet::document::Etag::of_bytes(text.as_bytes()).to_string();
+    let mut response = json_text(text);
+    response.headers_mut().insert(ETAG, etag(&tag));
+    Ok(unless_known(&caller.headers, response))
+}
+
+/// `GET /kinds/{kind}`: the document as it was put.
+pub async fn kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let kind = kind_of(&app.fleet(), &name)?;
+    let accept = caller
+        .headers
+        .get("accept")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let mut response = match accept.contains("yaml") {
+        true => {
+            let text = yaml::write(&kind.document.parse());
+            ([(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))], text).into_response()
+        }
+        false => json_text(kind.document.as_str().to_owned()),
+    };
+    response.headers_mut().insert(ETAG, etag(&kind.etag.to_string()));
+    Ok(unless_known(&caller.headers, response))
+}
+
+/// `PUT /kinds/{kind}`
+pub async fn put_kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller, body: Body) -> Reply {
+    let options = Options::take(&caller, false)?;
+    let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
+    let operation = Operation::new(
+        KINDS,
+        Verb::Apply {
+            id: Some(name.clone()),
+            value,
+        },
+    );
+    let operation = operation.when(request::if_match(&caller.headers)?);
+    run(&app, &caller, &options, operation, |written| {
+        let created = written
+            .changes
+            .iter()
+            .any(|change| *change.kind == *KINDS && change.before.is_none());
+        let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+        resource(status, &written.fleet, KINDS, &name)
+    })
+    .await
+}
+
+/// `DELETE /kinds/{kind}`
+pub async fn delete_kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller) -> Reply {
+    let options = Options::take(&caller, false)?;
+    let operation = Operation::new(
+        KINDS,
+        Verb::Delete {
+            id: name,
+            cascade: false,
+        },
+    );
+    let operation = operation.when(request::if_match(&caller.headers)?);
+    run(&app, &caller, &options, operation, |_| {
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
+    .await
+}
+
+/// `POST /batch`
+pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Reply {
+    let options = Options::take(&caller, false)?;
+    let body = request::document(&caller.headers, body, MOST_BATCH).await?;
+    let batch = BatchRequest::parse(&body).map_err(Problem::invalid)?;
+    let rules = Rules {
+        batch: true,
+        ..Rules::default()
+    };
+    let author = caller.author(batch.reason)?;
+    run_all(&app, options.dry_run, batch.operations, rules, author, |written| {
+        let changes = written.changes.iter().map(|change| {
+            let document = written.fleet.document(&change.kind, &change.id);
+            json!({"kind": change.kind, "id": change.id, "etag": document.map(|document| document.etag.to_string())})
+        });
+        let changes: Vec<_> = changes.collect();
+        Ok(AxumJson(json!({"revision": written.revision, "changes": changes})).into_response())
+    })
+    .await
+}
+
+/// `GET /changes`
+pub async fn changes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    const USUAL: u64 = 100;
+    const MOST: u64 = 10_000;
+    let mut query = caller.query()?;
+    let wanted = AuditQuery {
+        after: Revision(query.number("after", 0)?.unwrap_or_default()),
+        limit: usize::try_from(query.number("limit", 1)?.unwrap_or(USUAL).min(MOST)).unwrap_or_default(),
+        kind: query.take("kind")?,
+        id: query.take("id")?,
+        actor: query.take("actor")?,
+    };
+    query.end("after, limit, kind, id, actor")?;
+    let records = app.store.audit(&wanted).await?;
+    let records: Vec<_> = records.iter().map(store::AuditRecord::record).collect();
+    let mut response = AxumJson(records).into_response();
+    response
+        .headers_mut()
+        .insert(REVISION.clone(), app.fleet().revision().0.into());
+    Ok(response)
+}

@@ -1,0 +1,164 @@
+//! The accept loop: connections within limits, none that can hold the server, an orderly end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, Sleep, sleep};
+use tracing::{debug, warn};
+
+/// How long a connection may be silent: before its first request, within a request's head, between requests. Flux leaves its
+/// connections idle for 90 s; they are not worth a socket.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of a reply that waits for it.
+const STALL: Duration = Duration::from_secs(30);
+const MOST_HEADERS: usize = 64;
+const MOST_HEAD: usize = 32 << 10;
+const BACKLOG: u32 = 4096;
+
+/// Opens the socket, with a queue for many clusters that poll at the same moment.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Raises the limit on open files as far as allowed, and says how many connections that leaves room for.
+pub fn make_room() -> usize {
+    const OWN_FILES: u64 = 64;
+    const ENOUGH: u64 = 65_536;
+    let files = rlimit::increase_nofile_limit(ENOUGH + OWN_FILES).unwrap_or(1024);
+    usize::try_from(files.saturating_sub(OWN_FILES).clamp(16, ENOUGH)).unwrap_or(16)
+}
+
+/// Serves until `stop` is true, then lets requests in flight finish, at most `grace` long.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    most_connections: usize,
+    connections: Gauge,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE)
+        .max_headers(MOST_HEADERS)
+        .max_buf_size(MOST_HEAD)
+        .pipeline_flush(true);
+    let places = Arc::new(Semaphore::new(most_connections));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = async {
+            // A full house lets new connections wait in the kernel's queue.
+            let place = places.clone().acquire_owned().await.expect("never closed");
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of files, most likely: trying again at once would only burn time.
+                warn!(%error, "cannot accept a connection");
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let _unset = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
+        let connection = graceful.watch(connection);
+        connections.inc();
+        let connections = connections.clone();
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(%error, "connection ended");
+            }
+            connections.dec();
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+        warn!("some requests did not finish in time");
+    }
+}
+
+/// A stream that gives up on a peer who takes nothing for too long.
+struct Impatient {
+    stream: TcpStream,
+    /// Runs while a write waits for the peer.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+impl Impatient {
+    fn new(stream: TcpStream) -> Self {
+        Impatient { stream, patience: None }
+    }
+
+    fn judge<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.patience = None;
+            return outcome;
+        }
+        let patience = self
+            .patience
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + STALL)));
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Impatient {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Impatient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.judge(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.judge(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,744 @@
+//! The OpenAPI document (3.0.3), made from the kinds that exist.
+
+use fleet::kind::{CLUSTERS, Kind, Kinds};
+use serde_json::{Map, Value, json};
+
+use crate::config::Mode;
+
+/// Describes every route of this mode.
+pub fn document(kinds: &Kinds, mode: Mode) -> Value {
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    service_paths(&mut paths);
+    flux_paths(kinds, &mut paths);
+    if mode == Mode::Crud {
+        for kind in kinds.iter() {
+            schemas.insert(kind.singular.clone(), to_openapi(&kind.schema));
+            resource_paths(kind, &mut paths);
+        }
+        for kind in kinds.definitions() {
+            if let (Some(array), Some(clusters)) = (&kind.references, kinds.get(CLUSTERS)) {
+                let reference = &clusters.schema["properties"][array]["items"];
+                schemas.insert(format!("{}_ref", kind.singular), to_openapi(reference));
+            }
+        }
+        link_references(kinds, &mut schemas);
+        admin_paths(&mut paths);
+        schemas.insert("change".into(), change_schema());
+    }
+    schemas.insert("problem".into(), problem_schema());
+    for kind in kinds.definitions() {
+        schemas.insert(format!("{}_input", kind.singular), input_schema(kind));
+    }
+    json!({
+        "openapi": "3.0.3",
+        "info": {
+            "title": "flux-resourceset",
+            "description": "The desired state of a whole fleet of Kubernetes clusters behind one API.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "Apache-2.0"},
+        },
+        "tags": tags(kinds, mode),
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "read": {"type": "http", "scheme": "bearer", "description": "AUTH_TOKEN, or any token that writes"},
+                "write": {"type": "http", "scheme": "bearer", "description": "CRUD_AUTH_TOKEN"},
+            },
+        },
+    })
+}
+
+fn tags(kinds: &Kinds, mode: Mode) -> Value {
+    let mut tags = vec![
+        json!({"name": "flux", "description": "What Flux Operator polls."}),
+        json!({"name": "service", "description": "Probes, metrics and this document."}),
+    ];
+    if mode == Mode::Crud {
+        tags.push(json!({"name": "changes", "description": "Batches, and the log of every change."}));
+        tags.push(json!({"name": "kinds", "description": "The kinds of resources themselves."}));
+        for kind in kinds.iter() {
+            let description = if kind.description.is_empty() {
+                &*kind.name
+            } else {
+                &kind.description
+            };
+            tags.push(json!({"name": &*kind.name, "description": description}));
+        }
+    }
+    Value::Array(tags)
+}
+
+/// JSON Schema has more than OpenAPI 3.0 knows: lists of types become `nullable` or `anyOf`, the rest is left out.
+fn to_openapi(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let mut out = Map::new();
+            for (key, value) in fields {
+                match (key.as_str(), value) {
+                    ("propertyNames" | "patternProperties" | "if" | "then" | "else" | "$schema", _) => {}
+                    ("type", Value::Array(types)) => {
+                        let named: Vec<_> = types.iter().filter(|kind| *kind != "null").collect();
+                        if named.len() < types.len() {
+                            out.insert("nullable".into(), true.into());
+                        }
+                        match named.as_slice() {
+                            [one] => out.insert("type".into(), (*one).clone()),
+                            many => out.insert("anyOf".into(), many.iter().map(|kind| json!({"type": kind})).collect()),
+                        };
+                    }
+                    ("const", value) => {
+                        out.insert("enum".into(), json!([value]));
+                    }
+                    ("properties", Value::Object(properties)) => {
+                        let properties = properties
+                            .iter()
+                            .map(|(name, property)| (name.clone(), to_openapi(property)));
+                        out.insert("properties".into(), properties.collect::<Map<_, _>>().into());
+                    }
+                    ("items" | "additionalProperties" | "not", value) => {
+                        out.insert(key.clone(), to_openapi(value));
+                    }
+                    ("anyOf" | "oneOf" | "allOf", Value::Array(options)) => {
+                        out.insert(key.clone(), options.iter().map(to_openapi).collect());
+                    }
+                    ("default" | "enum" | "required", value) => {
+                        out.insert(key.clone(), value.clone());
+                    }
+                    (key, value) => {
+                        out.insert(key.to_owned(), value.clone());
+                    }
+                }
+            }
+            Value::Object(out)
+        }
+        other => other.clone(),
+    }
+}
+
+/// The cluster's arrays point at the schemas of the references instead of repeating them.
+fn link_references(kinds: &Kinds, schemas: &mut Map<String, Value>) {
+    let Some(cluster) = kinds.get(CLUSTERS).and_then(|kind| schemas.get_mut(&kind.singular)) else {
+        return;
+    };
+    for kind in kinds.definitions() {
+        if let Some(array) = &kind.references {
+            let target = format!("#/components/schemas/{}_ref", kind.singular);
+            cluster["properties"][array]["items"] = json!({"$ref": target});
+        }
+    }
+}
+
+fn problem_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "An error, as RFC 9457 describes it.",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": {"type": "string", "example": "/problems/invalid"},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "errors": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["pointer", "detail"],
+                    "properties": {
+                        "pointer": {"type": "string", "description": "Where: a JSON pointer into what was sent."},
+                        "detail": {"type": "string"},
+                    },
+                },
+            },
+            "clusters": {"type": "array", "description": "The clusters that are in the way.", "items": {"type": "string"}},
+        },
+    })
+}
+
+fn change_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "What one revision did to one resource.",
+        "required": ["revision", "index", "at", "actor", "request_id", "action", "kind", "id", "before", "after", "reason"],
+        "properties": {
+            "revision": {"type": "integer"},
+            "index": {"type": "integer", "description": "The place of the change in its revision."},
+            "at": {"type": "string", "format": "date-time"},
+            "actor": {"type": "string"},
+            "request_id": {"type": "string"},
+            "action": {"type": "string", "enum": ["create", "update", "delete"]},
+            "kind": {"type": "string"},
+            "id": {"type": "string"},
+            "before": {"type": "object", "nullable": true},
+            "after": {"type": "object", "nullable": true},
+            "reason": {"type": "string", "nullable": true},
+        },
+    })
+}
+
+/// One input of a kind, as the merge makes it.
+fn input_schema(kind: &Kind) -> Value {
+    let mut properties = to_openapi(&kind.schema["properties"])
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let fields = kind.schema["properties"].as_object().into_iter().flatten();
+    for (name, property) in fields {
+        properties.insert(name.clone(), to_openapi(property));
+    }
+    for (name, schema) in &kind.flux.carried {
+        properties.insert(name.clone(), to_openapi(schema));
+    }
+    for (target, fields) in &kind.flux.nest {
+        let inner: Map<String, Value> = fields
+            .iter()
+            .filter_map(|field| properties.remove_entry(field))
+            .collect();
+        properties.insert(target.clone(), json!({"type": "object", "properties": inner}));
+    }
+    if kind.flux.patches {
+        properties.insert(
+            "patches".into(),
+            json!({"type": "object", "additionalProperties": true}),
+        );
+    }
+    properties.insert(
+        "cluster".into(),
+        json!({
+            "type": "object",
+            "required": ["name", "dns", "environment"],
+            "properties": {
+                "name": {"type": "string"},
+                "dns": {"type": "string"},
+                "environment": {"type": "string"},
+            },
+        }),
+    );
+    json!({"type": "object", "required": ["id", "cluster"], "properties": properties})
+}
+
+/// Builds the description of one operation.
+struct Operation {
+    tag: String,
+    id: String,
+    summary: String,
+    security: Option<&'static str>,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    responses: Map<String, Value>,
+}
+
+impl Operation {
+    fn new(tag: &str, id: impl Into<String>, summary: impl Into<String>) -> Self {
+        Operation {
+            tag: tag.to_owned(),
+            id: id.into(),
+            summary: summary.into(),
+            security: None,
+            parameters: Vec::new(),
+            body: None,
+            responses: Map::new(),
+        }
+    }
+
+    fn reads(mut self) -> Self {
+        self.security = Some("read");
+        self.problem(401, "No token, or one that is not known.")
+    }
+
+    fn writes(mut self) -> Self {
+        self.security = Some("write");
+        self.parameters.push(query(
+            "dry_run",
+            "Say what would change, and change nothing.",
+            &json!({"type": "boolean"}),
+        ));
+        self.parameters.push(json!({
+            "name": "X-Change-Reason", "in": "header", "description": "Why; kept in the log.",
+            "schema": {"type": "string", "maxLength": 1024},
+        }));
+        self.problem(400, "The request cannot be read.")
+            .problem(401, "No token, or one that is not known.")
+            .problem(403, "A token that only reads.")
+            .problem(503, "The store cannot take it at the moment.")
+    }
+
+    fn path(mut self, name: &str, description: &str) -> Self {
+        self.parameters.push(json!({
+            "name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string"},
+        }));
+        self
+    }
+
+    fn query(mut self, name: &str, description: &str, schema: &Value) -> Self {
+        self.parameters.push(query(name, description, schema));
+        self
+    }
+
+    fn paged(self) -> Self {
+        self.query(
+            "limit",
+            "The most records to return.",
+            &json!({"type": "integer", "minimum": 1}),
+        )
+        .query(
+            "offset",
+            "How many records to skip.",
+            &json!({"type": "integer", "minimum": 0}),
+        )
+    }
+
+    fn if_match(mut self) -> Self {
+        self.parameters.push(json!({
+            "name": "If-Match", "in": "header", "description": "Only if the resource is still in this version (its ETag).",
+            "schema": {"type": "string"},
+        }));
+        self.problem(412, "The resource is in another version by now.")
+    }
+
+    fn body(mut self, content: Value) -> Self {
+        self.body = Some(json!({"required": true, "content": content}));
+        self.problem(413, "The body is too large.")
+            .problem(415, "A content type that is not known here.")
+            .problem(422, "The document is invalid, each problem with its pointer.")
+    }
+
+    fn answer(mut self, status: u16, description: &str, schema: Value) -> Self {
+        let content = json!({"application/json": {"schema": schema}});
+        self.responses.insert(
+            status.to_string(),
+            json!({"description": description, "content": content}),
+        );
+        self
+    }
+
+    fn answer_plain(mut self, status: u16, description: &str) -> Self {
+        self.responses
+            .insert(status.to_string(), json!({"description": description}));
+        self
+    }
+
+    fn answer_text(mut self, status: u16, description: &str, kind: &str) -> Self {
+        let content = json!({kind: {"schema": {"type": "string"}}});
+        self.responses.insert(
+            status.to_string(),
+            json!({"description": description, "content": content}),
+        );
+        self
+    }
+
+    fn problem(mut self, status: u16, description: &str) -> Self {
+        let content = json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/problem"}}});
+        self.responses.insert(
+            status.to_string(),
+            json!({"description": description, "content": content}),
+        );
+        self
+    }
+
+    fn build(self) -> Value {
+        let mut out = json!({
+            "operationId": self.id,
+            "tags": [self.tag],
+            "summary": self.summary,
+            "security": self.security.map_or_else(|| json!([]), |scheme| json!([{scheme: []}])),
+            "responses": self.responses,
+        });
+        if !self.parameters.is_empty() {
+            out["parameters"] = self.parameters.into();
+        }
+        if let Some(body) = self.body {
+            out["requestBody"] = body;
+        }
+        out
+    }
+}
+
+fn query(name: &str, description: &str, schema: &Value) -> Value {
+    json!({"name": name, "in": "query", "description": description, "schema": to_openapi(schema)})
+}
+
+fn add(paths: &mut Map<String, Value>, path: &str, method: &str, operation: Operation) {
+    let entry = paths.entry(path).or_insert_with(|| json!({}));
+    entry[method] = operation.build();
+}
+
+fn service_paths(paths: &mut Map<String, Value>) {
+    let status = json!({"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}});
+    let health = Operation::new("service", "health", "Liveness: the process answers.");
+    add(paths, "/health", "get", health.answer(200, "Alive.", status));
+    let ready = json!({
+        "type": "object",
+        "required": ["status", "revision"],
+        "properties": {
+            "status": {"type": "string"},
+            "revision": {"type": "integer"},
+            "stale_seconds": {"type": "integer", "description": "How old the snapshot is, while the store is away."},
+        },
+    });
+    let operation = Operation::new("service", "ready", "Readiness: there is a snapshot to answer from.");
+    add(paths, "/ready", "get", operation.answer(200, "Ready.", ready));
+    let openapi = Operation::new("service", "openapi", "This document.");
+    add(
+        paths,
+        "/openapi.yaml",
+        "get",
+        openapi.answer_text(200, "The document.", "application/yaml"),
+    );
+    let metrics = Operation::new("service", "metrics", "Metrics for Prometheus.").reads();
+    add(
+        paths,
+        "/metrics",
+        "get",
+        metrics.answer_text(200, "The metrics.", "application/openmetrics-text"),
+    );
+}
+
+fn inputs(items: Value) -> Value {
+    json!({"type": "object", "required": ["inputs"], "properties": {"inputs": {"type": "array", "items": items}}})
+}
+
+fn flux_paths(kinds: &Kinds, paths: &mut Map<String, Value>) {
+    let text = json!({"type": "string"});
+    let cluster = json!({
+        "type": "object",
+        "required": ["id", "cluster_name", "cluster_dns", "environment"],
+        "properties": {"id": text, "cluster_name": text, "cluster_dns": text, "environment": text},
+    });
+    let list = Operation::new("flux", "flux_clusters", "All clusters, for whoever provisions them.")
+        .reads()
+        .query("environment", "Only clusters of this tier.", &text)
+        .query(
+            "selector",
+            "Only clusters that this Kubernetes label selector matches.",
+            &text,
+        )
+        .query(
+            "shard",
+            "i/n: only part i of n, with i from 0. Another n moves clusters between parts.",
+            &text,
+        )
+        .answer(200, "The clusters.", inputs(cluster))
+        .answer_plain(304, "The list is still the one that If-None-Match names.")
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(422, "The list is larger than Flux takes.");
+    add(paths, "/api/v2/flux/clusters", "get", list);
+    for kind in kinds.definitions() {
+        let Some(path) = &kind.path else { continue };
+        let item = json!({"$ref": format!("#/components/schemas/{}_input", kind.singular)});
+        let summary = format!("What one cluster is told of {}.", kind.name);
+        let poll = Operation::new("flux", format!("flux_{}", kind.name), summary)
+            .reads()
+            .path("cluster_dns", "The DNS name of the cluster.")
+            .answer(200, "The inputs; empty for a cluster that was deleted.", inputs(item))
+            .answer_plain(304, "The inputs are still the ones that If-None-Match names.")
+            .problem(404, "No cluster ever had this DNS name, or gave it up.")
+            .problem(500, "What is stored would break the contract with Flux.");
+        add(
+            paths,
+            &format!("/api/v2/flux/clusters/{{cluster_dns}}/{path}"),
+            "get",
+            poll,
+        );
+    }
+}
+
+fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
+    let (name, singular) = (&*kind.name, &kind.singular);
+    let schema = json!({"$ref": format!("#/components/schemas/{singular}")});
+    let described = |pointer: &str, otherwise: String| {
+        let given = kind.descriptions.pointer(pointer).and_then(Value::as_str);
+        given.map_or(otherwise, str::to_owned)
+    };
+    let json_body =
+        |schema: &Value| json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}});
+
+    let mut list = Operation::new(
+        name,
+        format!("list_{name}"),
+        described("/resource/get", format!("List {name}.")),
+    )
+    .reads()
+    .paged();
+    for filter in &kind.filters {
+        list = list.query(&filter.name, &filter.description, &filter.schema);
+    }
+    if name == CLUSTERS {
+        let text = json!({"type": "string"});
+        list = list.query(
+            "selector",
+            "Only clusters that this Kubernetes label selector matches.",
+            &text,
+        );
+    }
+    let list = list
+        .answer(
+            200,
+            "The resources; X-Total-Count says how many there are.",
+            json!({"type": "array", "items": schema}),
+        )
+        .problem(400, "A parameter that is not known or makes no sense.");
+    let path = format!("/{name}");
+    add(paths, &path, "get", list);
+
+    let create = Operation::new(
+        name,
+        format!("create_{singular}"),
+        described("/resource/post", format!("Create a {singular}.")),
+    )
+    .writes()
+    .body(json_body(&schema))
+    .answer(201, "Created.", schema.clone())
+    .problem(409, "The id is taken, or another resource has what must be unique.");
+    add(paths, &path, "post", create);
+
+    let path = format!("/{name}/{{id}}");
+    let id = |operation: Operation| operation.path("id", "The id of the resource.");
+    let missing = |operation: Operation| operation.problem(404, "There is no such resource.");
+    let get = Operation::new(
+        name,
+        format!("get_{singular}"),
+        described("/instance/get", format!("Get a {singular}.")),
+    );
+    let get = missing(id(get.reads()))
+        .answer(200, "The resource; its version is in ETag.", schema.clone())
+        .answer_plain(304, "It is still in the version that If-None-Match names.");
+    add(paths, &path, "get", get);
+
+    let put = Operation::new(
+        name,
+        format!("replace_{singular}"),
+        described("/instance/put", format!("Replace a {singular}.")),
+    );
+    let put = missing(id(put.writes().if_match()).body(json_body(&schema)))
+        .answer(200, "Replaced.", schema.clone())
+        .problem(409, "Another resource has what must be unique.");
+    add(paths, &path, "put", put);
+
+    let patch = Operation::new(
+        name,
+        format!("patch_{singular}"),
+        described("/instance/patch", format!("Change parts of a {singular}.")),
+    );
+    let patch = missing(id(patch.writes().if_match()).body(json!({
+        "application/json": {"schema": {"type": "object", "description":
+            "Objects merge, null clears, arrays of references merge by id ({\"id\": …, \"$patch\": \"delete\"} removes one)."}},
+        "application/merge-patch+json": {"schema": {"type": "object", "description": "RFC 7396."}},
+        "application/json-patch+json": {"schema": {"type": "array", "items": {"type": "object"}, "description": "RFC 6902."}},
+    })))
+    .answer(200, "Changed.", schema)
+    .problem(409, "Another resource has what must be unique.");
+    add(paths, &path, "patch", patch);
+
+    let mut delete = Operation::new(
+        name,
+        format!("delete_{singular}"),
+        described("/instance/delete", format!("Delete a {singular}.")),
+    )
+    .writes()
+    .if_match();
+    if name != CLUSTERS {
+        delete = delete.query(
+            "cascade",
+            "Also remove the references of clusters to it.",
+            &json!({"type": "boolean"}),
+        );
+    }
+    let delete = missing(id(delete))
+        .answer_plain(204, "Deleted.")
+        .answer(200, "The dry run.", json!({"type": "object"}))
+        .problem(409, "It is in use, or protected.");
+    add(paths, &path, "delete", delete);
+
+    if name == CLUSTERS {
+        let diagnostic = json!({
+            "type": "object",
+            "required": ["code", "kind", "id", "detail"],
+            "properties": {
+                "code": {"type": "string", "enum": ["dangling", "stalled", "unused", "contract"]},
+                "kind": {"type": "string"},
+                "id": {"type": "string"},
+                "detail": {"type": "string"},
+            },
+        });
+        let summary =
+            "What is accepted and will not do what it seems to: dangling references, dependencies that stall.";
+        let operation = Operation::new(name, "diagnose_cluster", summary).reads();
+        let operation =
+            missing(id(operation)).answer(200, "The findings.", json!({"type": "array", "items": diagnostic}));
+        add(paths, "/clusters/{id}/diagnostics", "get", operation);
+    } else {
+        let usage = json!({
+            "type": "object",
+            "required": ["cluster", "cluster_dns", "environment", "values", "overridden"],
+            "properties": {
+                "cluster": {"type": "string"},
+                "cluster_dns": {"type": "string"},
+                "environment": {"type": "string"},
+                "values": {"type": "object", "description": "The definition as this cluster gets it."},
+                "overridden": {"type": "array", "description": "What the cluster sets itself.", "items": {"type": "string"}},
+            },
+        });
+        let summary = format!("The clusters that use a {singular}, each with its effective values.");
+        let operation = Operation::new(name, format!("references_{singular}"), summary)
+            .reads()
+            .paged();
+        let operation = operation.query(
+            "selector",
+            "Only clusters that this selector matches.",
+            &json!({"type": "string"}),
+        );
+        let operation = missing(id(operation))
+            .answer(200, "The clusters.", json!({"type": "array", "items": usage}))
+            .problem(400, "A parameter that is not known or makes no sense.");
+        add(paths, &format!("/{name}/{{id}}/references"), "get", operation);
+    }
+}
+
+fn admin_paths(paths: &mut Map<String, Value>) {
+    let text = json!({"type": "string"});
+    let open = json!({"type": "object"});
+    let entry = json!({
+        "type": "object",
+        "required": ["name", "singular", "command", "path", "references", "origin", "etag", "document"],
+        "properties": {
+            "name": text, "singular": text, "command": text,
+            "path": {"type": "string", "nullable": true},
+            "references": {"type": "string", "nullable": true},
+            "origin": {"type": "string", "enum": ["built-in", "resources-dir", "seed", "api"]},
+            "etag": text,
+            "document": open,
+        },
+    });
+    let list = Operation::new("kinds", "list_kinds", "All kinds of resources.").reads();
+    let list = list
+        .answer(200, "The kinds.", json!({"type": "array", "items": entry}))
+        .answer_plain(304, "Still the ones that If-None-Match names.");
+    add(paths, "/kinds", "get", list);
+    let name = |operation: Operation| operation.path("kind", "The name of the kind: plural, as in its route.");
+    let missing = |operation: Operation| operation.problem(404, "There is no such kind.");
+    let get = Operation::new("kinds", "get_kind", "The document of a kind, as it was put.").reads();
+    let get = missing(name(get))
+        .answer(200, "The document.", open.clone())
+        .answer_plain(304, "Not changed.");
+    add(paths, "/kinds/{kind}", "get", get);
+    let summary = "Add a kind to the running fleet, or change one.";
+    let body = json!({"application/yaml": {"schema": open}, "application/json": {"schema": open}});
+    let put = name(Operation::new("kinds", "put_kind", summary).writes().if_match())
+        .body(body)
+        .answer(200, "Changed.", open.clone())
+        .answer(201, "Added.", open.clone())
+        .problem(404, "If-Match names a version of a kind that is not there.")
+        .problem(409, "The kind clashes with another one.");
+    add(paths, "/kinds/{kind}", "put", put);
+    let delete = Operation::new("kinds", "delete_kind", "Remove a kind that nothing uses.")
+        .writes()
+        .if_match();
+    let delete = missing(name(delete))
+        .answer_plain(204, "Removed.")
+        .answer(200, "The dry run.", open.clone())
+        .problem(409, "The kind is in use.");
+    add(paths, "/kinds/{kind}", "delete", delete);
+
+    let operation = json!({
+        "type": "object",
+        "required": ["op", "kind"],
+        "properties": {
+            "op": {"type": "string", "enum": ["create", "replace", "apply", "merge", "delete", "assign", "unassign", "patch"]},
+            "kind": text,
+            "id": text,
+            "value": open,
+            "cluster": text,
+            "selector": text,
+            "set": open,
+            "unset": {"type": "array", "items": text},
+            "cascade": {"type": "boolean"},
+            "drop_patches": {"type": "boolean"},
+            "if_match": text,
+        },
+    });
+    let body = json!({
+        "type": "object",
+        "required": ["operations"],
+        "properties": {"reason": text, "operations": {"type": "array", "minItems": 1, "items": operation}},
+    });
+    let reply = json!({
+        "type": "object",
+        "required": ["changes"],
+        "properties": {
+            "revision": {"type": "integer"},
+            "base": {"type": "integer", "description": "Of a dry run: the revision it was judged against."},
+            "changes": {"type": "array", "items": open},
+        },
+    });
+    let batch = Operation::new(
+        "changes",
+        "batch",
+        "Several operations as one revision: all of them, or none.",
+    )
+    .writes()
+    .body(json!({"application/json": {"schema": body}, "application/yaml": {"schema": body}}))
+    .answer(200, "Done; for each resource that changed, its new version.", reply)
+    .problem(404, "An operation names what is not there.")
+    .problem(409, "An operation clashes with what is there.")
+    .problem(412, "A resource is not in the version that if_match names.");
+    add(paths, "/batch", "post", batch);
+
+    let change = json!({"$ref": "#/components/schemas/change"});
+    let number = json!({"type": "integer", "minimum": 0});
+    let changes = Operation::new("changes", "changes", "The log of changes, in the order of revisions.")
+        .reads()
+        .query("after", "Only revisions after this one.", &number)
+        .query(
+            "limit",
+            "How many records; a page goes on to the end of its last revision.",
+            &json!({"type": "integer", "minimum": 1}),
+        )
+        .query("kind", "Only this kind.", &text)
+        .query("id", "Only this id.", &text)
+        .query("actor", "Only what this actor wrote.", &text)
+        .answer(200, "The records.", json!({"type": "array", "items": change}))
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(503, "The store cannot be read at the moment.");
+    add(paths, "/changes", "get", changes);
+
+    let decommission = json!({
+        "type": "object",
+        "required": ["id", "cluster_id", "cluster_name", "cluster_dns", "environment"],
+        "properties": {"id": text, "cluster_id": text, "cluster_name": text, "cluster_dns": text, "environment": text},
+    });
+    let list = Operation::new(
+        "clusters",
+        "list_decommissions",
+        "DNS names of deleted clusters, which answer with empty inputs.",
+    );
+    let list = list.reads().paged().answer(
+        200,
+        "The decommissions.",
+        json!({"type": "array", "items": decommission}),
+    );
+    add(
+        paths,
+        "/decommissions",
+        "get",
+        list.problem(400, "A parameter that is not known or makes no sense."),
+    );
+    let id = |operation: Operation| operation.path("id", "The DNS name, in lower case.");
+    let missing = |operation: Operation| operation.problem(404, "There is no such decommission.");
+    let get = Operation::new("clusters", "get_decommission", "One decommission.").reads();
+    add(
+        paths,
+        "/decommissions/{id}",
+        "get",
+        missing(id(get)).answer(200, "It.", decommission),
+    );
+    let summary = "Forget a decommission: the DNS name is unknown (404) from then on.";
+    let delete = Operation::new("clusters", "delete_decommission", summary)
+        .writes()
+        .if_match();
+    let delete = missing(id(delete))
+        .answer_plain(204, "Forgotten.")
+        .answer(200, "The dry run.", open);
+    add(paths, "/decommissions/{id}", "delete", delete);
+}

@@ -1,0 +1,196 @@
+//! The one table from what went wrong to what is answered: problem documents (RFC 9457).
+
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use fleet::inputs::Breach;
+use fleet::refusal::{Reason, Refusal, Violation};
+use serde::Serialize;
+
+use crate::app::engine::WriteError;
+
+/// What is answered when something is refused.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    status: StatusCode,
+    name: &'static str,
+    detail: String,
+    errors: Vec<Violation>,
+    clusters: Vec<String>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// The last segment of the `type` of a refusal.
+pub fn name_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Invalid => "invalid",
+        Reason::NotFound => "not-found",
+        Reason::Exists => "exists",
+        Reason::InUse => "in-use",
+        Reason::Contract => "contract",
+        Reason::Protected => "protected",
+        Reason::Stale => "stale",
+    }
+}
+
+impl Problem {
+    fn new(status: StatusCode, name: &'static str, detail: impl Into<String>) -> Self {
+        Problem {
+            status,
+            name,
+            detail: detail.into(),
+            errors: Vec::new(),
+            clusters: Vec::new(),
+            header: None,
+        }
+    }
+
+    /// The request itself cannot be read.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+    }
+
+    pub fn unauthorized(detail: &'static str) -> Self {
+        let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
+        problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+        problem
+    }
+
+    pub fn forbidden() -> Self {
+        Problem::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "this token reads; writing takes the write token",
+        )
+    }
+
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    pub fn method_not_allowed(method: &Method, allowed: &'static str) -> Self {
+        let detail = format!("{method} means nothing here; {allowed} do");
+        let mut problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail);
+        problem.header = Some((ALLOW, HeaderValue::from_static(allowed)));
+        problem
+    }
+
+    pub fn timeout() -> Self {
+        Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "timeout",
+            "the body did not arrive in time",
+        )
+    }
+
+    pub fn too_large(limit: usize) -> Self {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            format!("the body is larger than {limit} bytes"),
+        )
+    }
+
+    pub fn unsupported_media_type(given: &str, known: &str) -> Self {
+        let detail = format!("the content type \"{given}\" is not one of {known}");
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+    }
+
+    pub fn invalid(errors: Vec<Violation>) -> Self {
+        Refusal::invalid(errors).into()
+    }
+
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+        problem.header = Some((RETRY_AFTER, HeaderValue::from_static("5")));
+        problem
+    }
+
+    pub fn internal() -> Self {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "an internal error; the log has more",
+        )
+    }
+
+    /// What is stored for one cluster would break the contract: better no answer than a wrong one.
+    pub fn broken_reply(breach: &Breach) -> Self {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "contract", breach.to_string())
+    }
+
+    /// A list that the caller can narrow.
+    pub fn list_too_large(breach: &Breach) -> Self {
+        let detail = format!("{breach}: narrow the list with environment, selector or shard=i/n");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "contract", detail)
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal.reason {
+            Reason::Invalid | Reason::Contract => StatusCode::UNPROCESSABLE_ENTITY,
+            Reason::NotFound => StatusCode::NOT_FOUND,
+            Reason::Exists | Reason::InUse | Reason::Protected => StatusCode::CONFLICT,
+            Reason::Stale => StatusCode::PRECONDITION_FAILED,
+        };
+        Problem {
+            errors: refusal.errors,
+            clusters: refusal.clusters,
+            ..Problem::new(status, name_of(refusal.reason), refusal.detail)
+        }
+    }
+}
+
+impl From<WriteError> for Problem {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Refused(refusal) => refusal.into(),
+            WriteError::Unavailable(detail) => Problem::unavailable(detail),
+            WriteError::Internal => Problem::internal(),
+        }
+    }
+}
+
+impl From<store::StoreError> for Problem {
+    fn from(error: store::StoreError) -> Self {
+        tracing::warn!(%error, "the store cannot be read");
+        Problem::unavailable("the store cannot be read at the moment")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            r#type: String,
+            title: &'a str,
+            status: u16,
+            detail: &'a str,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            errors: &'a [Violation],
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            clusters: &'a [String],
+        }
+        let wire = Wire {
+            r#type: format!("/problems/{}", self.name),
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            errors: &self.errors,
+            clusters: &self.clusters,
+        };
+        let body = serde_json::to_vec(&wire).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some((name, value)) = self.header {
+            headers.insert(name, value);
+        }
+        response
+    }
+}

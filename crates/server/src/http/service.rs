@@ -1,0 +1,74 @@
+//! Probes, metrics and the description of the API.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, Uri};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::openapi;
+use super::problem::Problem;
+use crate::app::App;
+
+/// `GET /health`: the process answers.
+pub async fn health() -> Response {
+    Json(json!({"status": "ok"})).into_response()
+}
+
+/// `GET /ready`: there is a snapshot. It stays ready on the last one while the store is away, and says how old it is.
+pub async fn ready(State(app): State<Arc<App>>) -> Response {
+    let status = app.status();
+    let mut body = json!({"status": "ok", "revision": app.fleet().revision()});
+    if status.is_stale() {
+        body["stale_seconds"] = status.age().as_secs().into();
+    }
+    Json(body).into_response()
+}
+
+/// `GET /openapi.yaml`
+pub async fn openapi_yaml(State(app): State<Arc<App>>) -> Response {
+    let text = match &app.openapi_file {
+        Some(text) => text.clone(),
+        None => fleet::yaml::write(&openapi::document(app.fleet().kinds(), app.mode)),
+    };
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))], text).into_response()
+}
+
+/// `GET /metrics`
+pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let dangling: usize = app.fleet().dangling().map(|(_, _, clusters)| clusters).sum();
+    app.metrics
+        .dangling_references
+        .set(i64::try_from(dangling).unwrap_or(i64::MAX));
+    app.metrics.snapshot_age_seconds.set(app.status().age().as_secs_f64());
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    ([(CONTENT_TYPE, kind)], app.metrics.encode()).into_response()
+}
+
+pub async fn nothing_here(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}", uri.path()))
+}
+
+/// For a path that is there with other methods.
+pub async fn only_get(method: Method) -> Problem {
+    Problem::method_not_allowed(&method, "GET, HEAD")
+}
+
+pub async fn only_post(method: Method) -> Problem {
+    Problem::method_not_allowed(&method, "POST")
+}
+
+pub async fn only_list(method: Method) -> Problem {
+    Problem::method_not_allowed(&method, "GET, HEAD, POST")
+}
+
+pub async fn only_kind(method: Method) -> Problem {
+    Problem::method_not_allowed(&method, "GET, HEAD, PUT, DELETE")
+}
+
+pub async fn only_resource(method: Method) -> Problem {
+    Problem::method_not_allowed(&method, "GET, HEAD, PUT, PATCH, DELETE")
+}

@@ -1,0 +1,26 @@
+//! The server of flux-resourceset: configuration, use cases, HTTP.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod app;
+pub mod config;
+pub mod http;
+pub mod metrics;
+pub mod tokens;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The time of day as the log keeps it: UTC, microseconds, always equally long.
+pub fn now() -> String {
+    let now = jiff::Timestamp::now();
+    format!("{now:.6}")
+}
+
+/// An id for a request: unique in this process by its counter, and between processes by its random start.
+pub fn request_id() -> String {
+    static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{:016x}", START.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+}

@@ -1,0 +1,137 @@
+//! What Prometheus sees.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::sync::atomic::AtomicU64;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct PollLabels {
+    pub kind: String,
+    pub status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct RequestLabels {
+    pub method: &'static str,
+    pub route: String,
+    pub status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ReasonLabels {
+    pub reason: &'static str,
+}
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub polls: Family<PollLabels, Counter>,
+    pub poll_seconds: Histogram,
+    pub requests: Family<RequestLabels, Counter>,
+    pub request_seconds: Histogram,
+    pub revision: Gauge,
+    pub snapshot_age_seconds: Gauge<f64, AtomicU64>,
+    pub clusters: Gauge,
+    pub writes: Counter,
+    pub commits: Counter,
+    pub refusals: Family<ReasonLabels, Counter>,
+    pub dangling_references: Gauge,
+    pub authentication_failures: Family<ReasonLabels, Counter>,
+    pub connections: Gauge,
+    pub reloads: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        const SECONDS: [f64; 14] = [
+            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
+        ];
+        let mut registry = Registry::with_prefix("flux_resourceset");
+        let polls = Family::default();
+        registry.register("polls", "Polls of Flux, by kind and status", polls.clone());
+        let poll_seconds = Histogram::new(SECONDS);
+        registry.register("poll_duration_seconds", "How long polls take", poll_seconds.clone());
+        let requests = Family::default();
+        registry.register(
+            "requests",
+            "Requests that are not polls, by method, route and status",
+            requests.clone(),
+        );
+        let request_seconds = Histogram::new(SECONDS);
+        registry.register(
+            "request_duration_seconds",
+            "How long other requests take",
+            request_seconds.clone(),
+        );
+        let revision = Gauge::default();
+        registry.register("revision", "The revision that is served", revision.clone());
+        let snapshot_age_seconds = Gauge::default();
+        registry.register(
+            "snapshot_age_seconds",
+            "How long ago the store last confirmed that the snapshot is current",
+            snapshot_age_seconds.clone(),
+        );
+        let clusters = Gauge::default();
+        registry.register("clusters", "Clusters in the fleet", clusters.clone());
+        let writes = Counter::default();
+        registry.register("writes", "Writes that became a revision", writes.clone());
+        let commits = Counter::default();
+        registry.register(
+            "commits",
+            "Durable commits; writers that wait share one",
+            commits.clone(),
+        );
+        let refusals = Family::default();
+        registry.register("refusals", "Writes that were refused, by reason", refusals.clone());
+        let dangling_references = Gauge::default();
+        registry.register(
+            "dangling_references",
+            "References of clusters to definitions that do not exist",
+            dangling_references.clone(),
+        );
+        let authentication_failures = Family::default();
+        registry.register(
+            "authentication_failures",
+            "Requests without a good token, or with one that does not allow it",
+            authentication_failures.clone(),
+        );
+        let connections = Gauge::default();
+        registry.register("connections", "Open connections", connections.clone());
+        let reloads = Counter::default();
+        registry.register(
+            "snapshot_reloads",
+            "Times the snapshot was read anew as a whole",
+            reloads.clone(),
+        );
+        Metrics {
+            registry,
+            polls,
+            poll_seconds,
+            requests,
+            request_seconds,
+            revision,
+            snapshot_age_seconds,
+            clusters,
+            writes,
+            commits,
+            refusals,
+            dangling_references,
+            authentication_failures,
+            connections,
+            reloads,
+        }
+    }
+}
+
+impl Metrics {
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to memory");
+        text
+    }
+}

@@ -1,0 +1,687 @@
+//! What every store does, whatever it is made of. Each test gets a store of its own, once per engine.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::json::Json;
+use fleet::log::{Author, Batch, Change, Digest, Head, Resource, Revision, RevisionRecord};
+use store::{AuditQuery, CommitError, Memory, Sqlite, Store};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+/// One store, and a second handle to it as another process would have.
+struct Fixture {
+    store: Arc<dyn Store>,
+    other: Arc<dyn Store>,
+    _folder: Option<TempDir>,
+}
+
+async fn memory_fixture() -> Fixture {
+    let store = Arc::new(Memory::default());
+    Fixture {
+        store: store.clone(),
+        other: store,
+        _folder: None,
+    }
+}
+
+async fn sqlite_fixture() -> Fixture {
+    let folder = TempDir::new().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("fleet.db").display());
+    Fixture {
+        store: Arc::new(Sqlite::open(&url).await.unwrap()),
+        other: Arc::new(Sqlite::open(&url).await.unwrap()),
+        _folder: Some(folder),
+    }
+}
+
+macro_rules! for_every_engine {
+    (@ $engine:ident $fixture:ident $($test:ident)*) => {
+        mod $engine {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $test() {
+                    super::$test(super::$fixture().await).await;
+                }
+            )*
+        }
+    };
+    ($($test:ident,)*) => {
+        for_every_engine!(@ memory memory_fixture $($test)*);
+        for_every_engine!(@ sqlite sqlite_fixture $($test)*);
+    };
+}
+
+for_every_engine! {
+    a_new_store_is_empty,
+    the_state_is_what_the_log_adds_up_to,
+    a_revision_comes_back_as_it_was_written,
+    digests_chain,
+    changes_are_paged_by_whole_revisions,
+    batches_of_one_commit_get_consecutive_revisions,
+    no_batches_make_no_revision,
+    a_batch_without_changes_is_a_revision,
+    a_large_revision_is_one_revision,
+    a_commit_on_a_stale_base_is_a_conflict_and_changes_nothing,
+    a_base_of_another_history_is_a_conflict,
+    a_unique_value_that_is_taken_undoes_the_whole_commit,
+    a_unique_value_twice_in_one_batch_is_refused,
+    a_unique_value_counts_within_its_kind,
+    a_unique_value_is_free_again_after_its_owner_is_gone,
+    two_resources_swap_their_unique_values_in_one_revision,
+    audit_filters_by_kind_id_and_actor,
+    audit_never_splits_a_revision,
+    applied_notes_survive_and_the_last_one_counts,
+    concurrent_writers_lose_nothing_and_leave_no_gap,
+    head_moved_wakes_for_a_commit_of_its_own,
+    head_moved_wakes_for_a_commit_of_another_handle,
+    head_moved_remembers_a_commit_that_nobody_waited_for,
+    head_moved_can_be_dropped_and_wakes_everyone_who_waits,
+}
+
+// What the tests are written with.
+
+fn json(text: &str) -> Json {
+    Json::from_canonical(text)
+}
+
+fn change(kind: &str, id: &str, before: Option<&str>, after: Option<&str>) -> Change {
+    Change {
+        kind: kind.into(),
+        id: id.into(),
+        before: before.map(json),
+        after: after.map(json),
+        origin: None,
+        unique: None,
+    }
+}
+
+fn create(kind: &str, id: &str, body: &str) -> Change {
+    change(kind, id, None, Some(body))
+}
+
+fn cluster(id: &str, before: Option<&str>, dns: &str) -> Change {
+    let unique = Some(dns.to_owned());
+    Change {
+        unique,
+        ..change("clusters", id, before, Some(dns))
+    }
+}
+
+fn by(actor: &str, changes: Vec<Change>) -> Batch {
+    let author = Author {
+        at: "2026-01-01T00:00:00.000000Z".to_owned(),
+        actor: actor.to_owned(),
+        request_id: "r-1".to_owned(),
+        reason: Some("because".to_owned()),
+    };
+    Batch {
+        author,
+        changes,
+        applied: Vec::new(),
+    }
+}
+
+fn batch(changes: Vec<Change>) -> Batch {
+    by("anna", changes)
+}
+
+async fn commit(store: &dyn Store, batches: &[Batch]) -> Head {
+    let base = store.head().await.unwrap();
+    *store.commit(base, batches).await.unwrap().last().unwrap()
+}
+
+async fn log(store: &dyn Store) -> Vec<RevisionRecord> {
+    store.changes(Revision::ZERO, usize::MAX).await.unwrap()
+}
+
+async fn resources(store: &dyn Store) -> Vec<Resource> {
+    let mut resources = store.load().await.unwrap().resources;
+    resources.sort_by(|a, b| (&a.kind, &a.id).cmp(&(&b.kind, &b.id)));
+    resources
+}
+
+/// The state that `records` add up to.
+fn replay(records: &[RevisionRecord]) -> Vec<Resource> {
+    let mut state = BTreeMap::new();
+    for change in records.iter().flat_map(|record| &record.changes) {
+        let key = (change.kind.clone(), change.id.clone());
+        assert_eq!(
+            state.get(&key).map(|resource: &Resource| &resource.body),
+            change.before.as_ref()
+        );
+        match &change.after {
+            None => state.remove(&key),
+            Some(body) => state.insert(
+                key,
+                Resource {
+                    kind: change.kind.clone(),
+                    id: change.id.clone(),
+                    body: body.clone(),
+                    origin: change.origin.clone(),
+                },
+            ),
+        };
+    }
+    state.into_values().collect()
+}
+
+fn assert_chained(records: &[RevisionRecord]) {
+    let mut head = Head::default();
+    for record in records {
+        assert_eq!(record.revision, head.revision.next());
+        assert_eq!(record.digest, record.chained(head.digest));
+        head = record.head();
+    }
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(10), future)
+        .await
+        .expect("it takes too long")
+}
+
+// The tests.
+
+async fn a_new_store_is_empty(f: Fixture) {
+    let state = f.store.load().await.unwrap();
+    assert_eq!((state.head, state.resources), (Head::default(), Vec::new()));
+    assert_eq!(f.store.head().await.unwrap(), Head::default());
+    assert!(log(&*f.store).await.is_empty());
+    assert!(f.store.applied().await.unwrap().is_empty());
+    assert!(
+        f.store
+            .audit(&AuditQuery {
+                limit: 10,
+                ..AuditQuery::default()
+            })
+            .await
+            .unwrap()
+            .is_empty()
+    );
+}
+
+async fn the_state_is_what_the_log_adds_up_to(f: Fixture) {
+    let seeded = Change {
+        origin: Some("seed".into()),
+        ..create("namespaces", "a", "1")
+    };
+    commit(
+        &*f.store,
+        &[batch(vec![
+            seeded,
+            create("clusters", "a", "2"),
+            create("clusters", "b", "3"),
+        ])],
+    )
+    .await;
+    let update = change("clusters", "a", Some("2"), Some("4"));
+    let delete = change("clusters", "b", Some("3"), None);
+    commit(
+        &*f.store,
+        &[batch(vec![update, delete]), batch(vec![create("clusters", "b", "5")])],
+    )
+    .await;
+
+    let state = f.other.load().await.unwrap();
+    assert_eq!(state.head, f.store.head().await.unwrap());
+    assert_eq!(resources(&*f.other).await, replay(&log(&*f.other).await));
+    let bodies: Vec<_> = resources(&*f.other)
+        .await
+        .into_iter()
+        .map(|resource| resource.body)
+        .collect();
+    assert_eq!(bodies, [json("4"), json("5"), json("1")]);
+}
+
+async fn a_revision_comes_back_as_it_was_written(f: Fixture) {
+    let odd = "\u{0}'\"\\\u{1F680} \u{200b}ü";
+    let mut written = batch(vec![
+        Change {
+            origin: Some(odd.into()),
+            unique: Some("x".into()),
+            ..create("kinds", odd, odd)
+        },
+        change("kinds", "b", None, None),
+    ]);
+    written.author.request_id = odd.to_owned();
+    let mut plain = by("", vec![change("kinds", odd, Some(odd), None)]);
+    plain.author.reason = None;
+    commit(&*f.store, &[written.clone(), plain.clone()]).await;
+
+    // The log does not hold unique values.
+    written.changes[0].unique = None;
+    let first = RevisionRecord::on(Head::default(), &written);
+    let second = RevisionRecord::on(first.head(), &plain);
+    assert_eq!(log(&*f.other).await, [first, second]);
+}
+
+async fn digests_chain(f: Fixture) {
+    for n in 0..3 {
+        commit(
+            &*f.store,
+            &[batch(vec![create("clusters", &n.to_string(), "1")]), batch(vec![])],
+        )
+        .await;
+    }
+    let records = log(&*f.store).await;
+    assert_eq!(records.len(), 6);
+    assert_chained(&records);
+    assert_eq!(f.store.head().await.unwrap(), records[5].head());
+}
+
+async fn changes_are_paged_by_whole_revisions(f: Fixture) {
+    for n in 0..5 {
+        let id = |part: &str| format!("{n}{part}");
+        commit(
+            &*f.store,
+            &[batch(vec![create("a", &id("x"), "1"), create("a", &id("y"), "1")])],
+        )
+        .await;
+    }
+    let page = f.store.changes(Revision(1), 2).await.unwrap();
+    assert_eq!(page.iter().map(|record| record.revision.0).collect::<Vec<_>>(), [2, 3]);
+    assert!(page.iter().all(|record| record.changes.len() == 2));
+    assert!(f.store.changes(Revision(5), 10).await.unwrap().is_empty());
+    assert!(f.store.changes(Revision(99), 10).await.unwrap().is_empty());
+    assert!(f.store.changes(Revision(0), 0).await.unwrap().is_empty());
+}
+
+async fn batches_of_one_commit_get_consecutive_revisions(f: Fixture) {
+    let batches = [
+        by("anna", vec![create("clusters", "a", "1")]),
+        by("bert", vec![change("clusters", "a", Some("1"), Some("2"))]),
+        by("carl", vec![change("clusters", "a", Some("2"), None)]),
+    ];
+    let heads = f.store.commit(Head::default(), &batches).await.unwrap();
+    let records = log(&*f.store).await;
+    assert_eq!(heads, records.iter().map(RevisionRecord::head).collect::<Vec<_>>());
+    assert_eq!(heads.iter().map(|head| head.revision.0).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        records.iter().map(|record| &*record.author.actor).collect::<Vec<_>>(),
+        ["anna", "bert", "carl"]
+    );
+    assert!(resources(&*f.store).await.is_empty());
+}
+
+async fn no_batches_make_no_revision(f: Fixture) {
+    assert_eq!(f.store.commit(Head::default(), &[]).await.unwrap(), []);
+    assert_eq!(f.store.head().await.unwrap(), Head::default());
+    let head = commit(&*f.store, &[batch(vec![])]).await;
+    assert_eq!(f.store.commit(Head::default(), &[]).await, Err(CommitError::Conflict));
+    assert_eq!(f.store.head().await.unwrap(), head);
+}
+
+async fn a_batch_without_changes_is_a_revision(f: Fixture) {
+    let head = commit(&*f.store, &[batch(vec![])]).await;
+    assert_eq!(head.revision, Revision(1));
+    assert!(log(&*f.store).await[0].changes.is_empty());
+}
+
+async fn a_large_revision_is_one_revision(f: Fixture) {
+    let ids: Vec<_> = (0..1003).map(|n| format!("c{n:04}")).collect();
+    let creates = ids.iter().map(|id| cluster(id, None, id));
+    commit(&*f.store, &[batch(creates.collect())]).await;
+    let updates = ids.iter().map(|id| cluster(id, Some(id), &format!("new-{id}")));
+    commit(&*f.store, &[batch(updates.collect())]).await;
+    let records = log(&*f.other).await;
+    assert_eq!(
+        records.iter().map(|record| record.changes.len()).collect::<Vec<_>>(),
+        [1003, 1003]
+    );
+    assert_chained(&records);
+    assert_eq!(resources(&*f.other).await, replay(&records));
+    let deletes = ids
+        .iter()
+        .map(|id| change("clusters", id, Some(&format!("new-{id}")), None));
+    commit(&*f.store, &[batch(deletes.collect())]).await;
+    assert!(resources(&*f.other).await.is_empty());
+}
+
+async fn a_commit_on_a_stale_base_is_a_conflict_and_changes_nothing(f: Fixture) {
+    let base = f.store.head().await.unwrap();
+    let head = commit(&*f.other, &[batch(vec![create("clusters", "a", "1")])]).await;
+    let late = Batch {
+        applied: vec![("file".into(), "digest".into())],
+        ..batch(vec![create("clusters", "b", "1")])
+    };
+    assert_eq!(f.store.commit(base, &[late]).await, Err(CommitError::Conflict));
+    assert_eq!(f.store.head().await.unwrap(), head);
+    assert_eq!(resources(&*f.store).await.len(), 1);
+    assert!(f.store.applied().await.unwrap().is_empty());
+}
+
+async fn a_base_of_another_history_is_a_conflict(f: Fixture) {
+    let head = commit(&*f.store, &[batch(vec![])]).await;
+    let foreign = Head {
+        digest: Digest([7; 32]),
+        ..head
+    };
+    assert_eq!(
+        f.store.commit(foreign, &[batch(vec![])]).await,
+        Err(CommitError::Conflict)
+    );
+    let ahead = Head {
+        revision: Revision(2),
+        ..head
+    };
+    assert_eq!(
+        f.store.commit(ahead, &[batch(vec![])]).await,
+        Err(CommitError::Conflict)
+    );
+    assert_eq!(f.store.head().await.unwrap(), head);
+}
+
+async fn a_unique_value_that_is_taken_undoes_the_whole_commit(f: Fixture) {
+    let head = commit(&*f.store, &[batch(vec![cluster("a", None, "a.example.com")])]).await;
+    let good = Batch {
+        applied: vec![("file".into(), "digest".into())],
+        ..batch(vec![create("namespaces", "n", "1")])
+    };
+    let bad = batch(vec![
+        cluster("b", None, "b.example.com"),
+        cluster("c", None, "a.example.com"),
+    ]);
+    let refused = f.store.commit(head, &[good, bad]).await;
+    let value = "a.example.com".to_owned();
+    assert_eq!(
+        refused,
+        Err(CommitError::Duplicate {
+            kind: "clusters".into(),
+            id: "c".into(),
+            value
+        })
+    );
+
+    assert_eq!(f.store.head().await.unwrap(), head);
+    assert_eq!(log(&*f.store).await.len(), 1);
+    assert_eq!(resources(&*f.store).await.len(), 1);
+    assert!(f.store.applied().await.unwrap().is_empty());
+    // The values of what was undone are free, and the store goes on.
+    commit(&*f.store, &[batch(vec![cluster("c", None, "b.example.com")])]).await;
+}
+
+async fn a_unique_value_twice_in_one_batch_is_refused(f: Fixture) {
+    let twice = batch(vec![cluster("a", None, "x"), cluster("b", None, "x")]);
+    let refused = f.store.commit(Head::default(), &[twice]).await;
+    let value = "x".to_owned();
+    assert_eq!(
+        refused,
+        Err(CommitError::Duplicate {
+            kind: "clusters".into(),
+            id: "b".into(),
+            value
+        })
+    );
+    assert_eq!(f.store.head().await.unwrap(), Head::default());
+}
+
+async fn a_unique_value_counts_within_its_kind(f: Fixture) {
+    let elsewhere = Change {
+        kind: "gateways".into(),
+        ..cluster("a", None, "x")
+    };
+    let upper_case = cluster("b", None, "X");
+    commit(
+        &*f.store,
+        &[batch(vec![cluster("a", None, "x"), elsewhere, upper_case])],
+    )
+    .await;
+}
+
+async fn a_unique_value_is_free_again_after_its_owner_is_gone(f: Fixture) {
+    commit(
+        &*f.store,
+        &[batch(vec![cluster("a", None, "x"), cluster("b", None, "y")])],
+    )
+    .await;
+    let gone = change("clusters", "a", Some("x"), None);
+    commit(&*f.store, &[batch(vec![gone]), batch(vec![cluster("c", None, "x")])]).await;
+    let renamed = cluster("b", Some("y"), "z");
+    commit(&*f.store, &[batch(vec![cluster("d", None, "y"), renamed])]).await;
+    let no_longer_unique = Change {
+        unique: None,
+        ..cluster("b", Some("z"), "z")
+    };
+    commit(&*f.store, &[batch(vec![no_longer_unique, cluster("e", None, "z")])]).await;
+}
+
+async fn two_resources_swap_their_unique_values_in_one_revision(f: Fixture) {
+    commit(
+        &*f.store,
+        &[batch(vec![cluster("a", None, "x"), cluster("b", None, "y")])],
+    )
+    .await;
+    commit(
+        &*f.store,
+        &[batch(vec![cluster("a", Some("x"), "y"), cluster("b", Some("y"), "x")])],
+    )
+    .await;
+    let bodies: Vec<_> = resources(&*f.store)
+        .await
+        .into_iter()
+        .map(|resource| resource.body)
+        .collect();
+    assert_eq!(bodies, [json("y"), json("x")]);
+    // They own the new values, not the old ones.
+    let taken = f
+        .store
+        .commit(f.store.head().await.unwrap(), &[batch(vec![cluster("c", None, "x")])])
+        .await;
+    assert!(matches!(taken, Err(CommitError::Duplicate { .. })), "{taken:?}");
+}
+
+/// Six revisions by two actors, on two kinds.
+async fn audited(store: &dyn Store) {
+    for n in 1..=6 {
+        let id = |name: &str| format!("{name}{}", n % 2);
+        let before = (n > 2).then_some("1");
+        let changes = vec![
+            change("clusters", &id("a"), before, Some("1")),
+            change("clusters", &id("b"), before, Some("1")),
+            change("namespaces", &id("a"), before, Some("1")),
+        ];
+        commit(store, &[by(if n <= 4 { "anna" } else { "bert" }, changes)]).await;
+    }
+}
+
+/// `revision/index` of each record that the query finds.
+async fn found(store: &dyn Store, query: AuditQuery) -> String {
+    let records = store.audit(&query).await.unwrap();
+    let log = log(store).await;
+    let mut places = Vec::new();
+    for record in records {
+        let whole = &log[usize::try_from(record.revision.0).unwrap() - 1];
+        assert_eq!(*record.author, whole.author);
+        assert_eq!(record.change, whole.changes[record.index]);
+        assert_eq!(record.record().index, record.index);
+        places.push(format!("{}/{}", record.revision, record.index));
+    }
+    places.join(" ")
+}
+
+async fn audit_filters_by_kind_id_and_actor(f: Fixture) {
+    audited(&*f.store).await;
+    let all = || AuditQuery {
+        limit: 100,
+        ..AuditQuery::default()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let check = async |query, expected| assert_eq!(found(&*f.other, query).await, expected);
+
+    check(
+        AuditQuery {
+            after: Revision(5),
+            ..all()
+        },
+        "6/0 6/1 6/2",
+    )
+    .await;
+    check(
+        AuditQuery {
+            kind: some("namespaces"),
+            ..all()
+        },
+        "1/2 2/2 3/2 4/2 5/2 6/2",
+    )
+    .await;
+    check(
+        AuditQuery {
+            id: some("a1"),
+            ..all()
+        },
+        "1/0 1/2 3/0 3/2 5/0 5/2",
+    )
+    .await;
+    check(
+        AuditQuery {
+            kind: some("clusters"),
+            id: some("a1"),
+            ..all()
+        },
+        "1/0 3/0 5/0",
+    )
+    .await;
+    check(
+        AuditQuery {
+            actor: some("bert"),
+            kind: some("clusters"),
+            ..all()
+        },
+        "5/0 5/1 6/0 6/1",
+    )
+    .await;
+    check(
+        AuditQuery {
+            actor: some("bert"),
+            id: some("b0"),
+            after: Revision(4),
+            ..all()
+        },
+        "6/1",
+    )
+    .await;
+    check(
+        AuditQuery {
+            actor: some("nobody"),
+            ..all()
+        },
+        "",
+    )
+    .await;
+    check(
+        AuditQuery {
+            after: Revision(6),
+            ..all()
+        },
+        "",
+    )
+    .await;
+}
+
+async fn audit_never_splits_a_revision(f: Fixture) {
+    audited(&*f.store).await;
+    let clusters = |after, limit| AuditQuery {
+        after: Revision(after),
+        kind: Some("clusters".to_owned()),
+        limit,
+        ..AuditQuery::default()
+    };
+    let check = async |query, expected| assert_eq!(found(&*f.other, query).await, expected);
+
+    check(clusters(0, 0), "").await;
+    check(clusters(0, 1), "1/0 1/1").await;
+    check(clusters(0, 2), "1/0 1/1").await;
+    check(clusters(0, 3), "1/0 1/1 2/0 2/1").await;
+    check(clusters(2, 3), "3/0 3/1 4/0 4/1").await;
+    check(clusters(5, usize::MAX), "6/0 6/1").await;
+}
+
+async fn applied_notes_survive_and_the_last_one_counts(f: Fixture) {
+    let note = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let first = Batch {
+        applied: vec![note("a.yaml", "1"), note("b.yaml", "1")],
+        ..batch(vec![])
+    };
+    let second = Batch {
+        applied: vec![note("a.yaml", "2")],
+        ..batch(vec![])
+    };
+    commit(&*f.store, &[first]).await;
+    commit(&*f.store, &[second, batch(vec![])]).await;
+    let expected = BTreeMap::from([note("a.yaml", "2"), note("b.yaml", "1")]);
+    assert_eq!(f.other.applied().await.unwrap(), expected);
+}
+
+async fn concurrent_writers_lose_nothing_and_leave_no_gap(f: Fixture) {
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let store = if writer % 2 == 0 {
+            f.store.clone()
+        } else {
+            f.other.clone()
+        };
+        writers.spawn(async move {
+            for n in 0..10 {
+                let batch = batch(vec![create("clusters", &format!("{writer}-{n}"), "1")]);
+                loop {
+                    let base = store.head().await.unwrap();
+                    match store.commit(base, std::slice::from_ref(&batch)).await {
+                        Ok(heads) => break assert_eq!(heads[0].revision, base.revision.next()),
+                        Err(CommitError::Conflict) => {}
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            }
+        });
+    }
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    let records = log(&*f.store).await;
+    assert_eq!(records.len(), 80);
+    assert_chained(&records);
+    assert_eq!(resources(&*f.other).await, replay(&records));
+    assert_eq!(resources(&*f.other).await.len(), 80);
+}
+
+async fn follow(store: &dyn Store, head: Head) {
+    while store.head().await.unwrap() != head {
+        store.head_moved().await;
+    }
+}
+
+async fn head_moved_wakes_for_a_commit_of_its_own(f: Fixture) {
+    let waiting = tokio::spawn({
+        let store = f.store.clone();
+        async move { store.head_moved().await }
+    });
+    commit(&*f.store, &[batch(vec![])]).await;
+    soon(waiting).await.unwrap();
+}
+
+async fn head_moved_wakes_for_a_commit_of_another_handle(f: Fixture) {
+    for _ in 0..5 {
+        let head = commit(&*f.other, &[batch(vec![])]).await;
+        soon(f.store.head_moved()).await;
+        soon(follow(&*f.store, head)).await;
+    }
+}
+
+async fn head_moved_remembers_a_commit_that_nobody_waited_for(f: Fixture) {
+    commit(&*f.store, &[batch(vec![])]).await;
+    soon(f.store.head_moved()).await;
+}
+
+async fn head_moved_can_be_dropped_and_wakes_everyone_who_waits(f: Fixture) {
+    let brief = Duration::from_millis(1);
+    let _ = tokio::time::timeout(brief, f.store.head_moved()).await;
+    let committed = async {
+        tokio::task::yield_now().await;
+        commit(&*f.other, &[batch(vec![])]).await;
+    };
+    soon(async { tokio::join!(f.store.head_moved(), f.store.head_moved(), committed) }).await;
+}

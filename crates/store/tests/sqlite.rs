@@ -1,0 +1,332 @@
+//! What is particular to the file: where it may be, who else may have it, and what is refused.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use fleet::json::Json;
+use fleet::log::{Author, Batch, Change, Head, Revision};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
+use store::{CommitError, Sqlite, Store, StoreError};
+use tempfile::TempDir;
+
+fn url(file: &Path) -> String {
+    format!("sqlite://{}?mode=rwc", file.display())
+}
+
+fn batch(id: &str) -> Batch {
+    let change = Change {
+        kind: "clusters".into(),
+        id: id.into(),
+        before: None,
+        after: Some(Json::from_canonical("{}")),
+        origin: None,
+        unique: None,
+    };
+    Batch {
+        author: Author::default(),
+        changes: vec![change],
+        applied: vec![("note".to_owned(), id.to_owned())],
+    }
+}
+
+/// Commits on whatever the head is by then.
+async fn write(store: &Sqlite, id: &str) -> Head {
+    loop {
+        let base = store.head().await.unwrap();
+        match store.commit(base, &[batch(id)]).await {
+            Ok(heads) => return heads[0],
+            Err(CommitError::Conflict) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+async fn refusal(url: &str) -> (StoreError, String) {
+    let error = Sqlite::open(url).await.unwrap_err();
+    let line = error.to_string();
+    assert!(!line.contains('\n'), "{line}");
+    (error, line)
+}
+
+/// As an administrator with the sqlite3 shell.
+async fn tamper(file: &Path, sql: &'static str) {
+    let mut conn: SqliteConnection = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(true)
+        .busy_timeout(Duration::from_secs(5))
+        .connect()
+        .await
+        .unwrap();
+    sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    sqlx::Connection::close(conn).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_created() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("a b/c/fleet.db");
+    Sqlite::open(&url(&file).replace(' ', "%20")).await.unwrap();
+    assert!(file.is_file());
+}
+
+#[tokio::test]
+async fn every_form_of_the_url_names_the_same_file() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let relative = pathdiff(&file);
+    let forms = [
+        format!("sqlite://{}", file.display()),
+        format!("sqlite:{}", file.display()),
+        format!("sqlite://{relative}?mode=rwc"),
+        format!("sqlite:{relative}?mode=rw"),
+    ];
+    for (n, form) in forms.iter().enumerate() {
+        let store = Sqlite::open(form).await.unwrap();
+        assert_eq!(
+            write(&store, &n.to_string()).await.revision,
+            Revision(n as u64 + 1),
+            "{form}"
+        );
+    }
+}
+
+/// `file` as seen from the working directory.
+fn pathdiff(file: &Path) -> String {
+    let up = "../".repeat(std::env::current_dir().unwrap().components().count() - 1);
+    format!("{up}{}", file.strip_prefix("/").unwrap().display())
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_hold_a_store_is_refused_with_a_hint() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db").display().to_string();
+    for (url, hint) in [
+        ("sqlite::memory:", "STORE_BACKEND=memory"),
+        ("sqlite://:memory:", "STORE_BACKEND=memory"),
+        (&*format!("sqlite:{file}?mode=memory"), "STORE_BACKEND=memory"),
+        (&*format!("sqlite:{file}?mode=ro"), "mode=rwc"),
+        (
+            &*format!("sqlite:{file}?cache=shared"),
+            "unknown parameter cache=shared",
+        ),
+        ("sqlite://", "names no file"),
+        ("postgres://localhost/fleet", "does not begin with sqlite:"),
+    ] {
+        let (error, line) = refusal(url).await;
+        assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
+        assert!(line.contains(url) && line.contains(hint), "{line}");
+    }
+    assert!(!folder.path().join("fleet.db").exists());
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_opened_is_unavailable() {
+    let folder = TempDir::new().unwrap();
+    let (error, line) = refusal(&url(folder.path())).await;
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(line.contains(&folder.path().display().to_string()), "{line}");
+
+    let missing = folder.path().join("missing.db");
+    let (error, line) = refusal(&url(&missing).replace("rwc", "rw")).await;
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(line.contains("missing.db"), "{line}");
+}
+
+#[tokio::test]
+async fn garbage_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let garbage = "no database at all\n".repeat(1000);
+    std::fs::write(&file, &garbage).unwrap();
+    let (error, line) = refusal(&url(&file)).await;
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    assert!(
+        line.contains(&*file.display().to_string()) && line.contains("it is no SQLite database"),
+        "{line}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), garbage);
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_refused_and_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("browser.db");
+    tamper(&file, "CREATE TABLE bookmarks (url TEXT)").await;
+    let before = std::fs::read(&file).unwrap();
+    let (error, line) = refusal(&url(&file)).await;
+    assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
+    assert!(
+        line.contains("browser.db") && line.contains("another program"),
+        "{line}"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_schema_of_a_later_release_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    Sqlite::open(&url(&file)).await.unwrap().close().await;
+    tamper(&file, "PRAGMA user_version = 999").await;
+    let (error, line) = refusal(&url(&file)).await;
+    assert!(matches!(error, StoreError::Newer { found: 999, .. }), "{error:?}");
+    assert!(
+        line.contains("fleet.db has schema version 999, this release knows none above 1"),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn reopening_keeps_everything() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    write(&store, "a").await;
+    let head = write(&store, "b").await;
+    let records = store.changes(Revision::ZERO, 10).await.unwrap();
+    store.close().await;
+    let log = folder.path().join("fleet.db-wal");
+    assert!(!log.exists(), "the write-ahead log is gone after a clean close");
+
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    let state = store.load().await.unwrap();
+    assert_eq!((state.head, state.resources.len()), (head, 2));
+    assert_eq!(store.changes(Revision::ZERO, 10).await.unwrap(), records);
+    assert_eq!(store.applied().await.unwrap()["note"], "b");
+    // And without a clean close.
+    let head = write(&store, "c").await;
+    drop(store);
+    assert_eq!(Sqlite::open(&url(&file)).await.unwrap().head().await.unwrap(), head);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handles_that_open_a_new_file_together_all_succeed() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let open = |n: usize| {
+        let url = url(&file);
+        tokio::spawn(async move {
+            let store = Sqlite::open(&url).await.unwrap();
+            write(&store, &n.to_string()).await
+        })
+    };
+    for opened in (0..8).map(open).collect::<Vec<_>>() {
+        opened.await.unwrap();
+    }
+    assert_eq!(
+        Sqlite::open(&url(&file))
+            .await
+            .unwrap()
+            .load()
+            .await
+            .unwrap()
+            .resources
+            .len(),
+        8
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_fails_leaves_nothing_behind_and_the_store_usable() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    let head = write(&store, "a").await;
+
+    tamper(&file, "ALTER TABLE applied RENAME TO elsewhere").await;
+    let error = store.commit(head, &[batch("b")]).await.unwrap_err();
+    assert!(
+        matches!(error, CommitError::Store(StoreError::Corrupt { .. })),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("fleet.db"), "{error}");
+    let state = store.load().await.unwrap();
+    assert_eq!((state.head, state.resources.len()), (head, 1));
+
+    tamper(&file, "ALTER TABLE elsewhere RENAME TO applied").await;
+    assert_eq!(write(&store, "b").await.revision, Revision(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_dropped_halfway_blocks_nobody() {
+    let folder = TempDir::new().unwrap();
+    let store = Sqlite::open(&url(&folder.path().join("fleet.db"))).await.unwrap();
+    for n in 0..40 {
+        let base = store.head().await.unwrap();
+        let patience = Duration::from_micros(n * 50);
+        let _ = tokio::time::timeout(patience, store.commit(base, &[batch(&format!("dropped-{n}"))])).await;
+        write(&store, &format!("kept-{n}")).await;
+    }
+    let state = store.load().await.unwrap();
+    assert_eq!(
+        state
+            .resources
+            .iter()
+            .filter(|resource| resource.id.starts_with("kept"))
+            .count(),
+        40
+    );
+    assert_eq!(state.resources.len() as u64, state.head.revision.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_write_ahead_log_is_cut_back_while_writers_never_pause() {
+    let folder = TempDir::new().unwrap();
+    let store = Sqlite::open(&url(&folder.path().join("fleet.db"))).await.unwrap();
+    let size = || std::fs::metadata(folder.path().join("fleet.db-wal")).unwrap().len();
+    let mut body = None;
+    let mut commit = async |megabytes: usize| {
+        let mut batch = batch("a");
+        batch.changes[0].before = body.replace(Json::from_canonical("x".repeat(megabytes << 20)));
+        batch.changes[0].after = body.clone();
+        store.commit(store.head().await.unwrap(), &[batch]).await.unwrap();
+    };
+    commit(80).await;
+    assert!(size() > 64 << 20);
+    let cut_back = tokio::time::timeout(Duration::from_secs(30), async {
+        while size() > 64 << 20 {
+            commit(0).await;
+        }
+    });
+    cut_back.await.expect("the log is cut back");
+}
+
+/// Nothing unless the test below runs it, in a process of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn child() {
+    if let Ok(url) = std::env::var("STORE_TEST_CHILD") {
+        let store = Sqlite::open(&url).await.unwrap();
+        for n in 0..30 {
+            write(&store, &format!("child-{n}")).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_write_to_one_file_and_follow_each_other() {
+    let folder = TempDir::new().unwrap();
+    let url = url(&folder.path().join("fleet.db"));
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child"])
+        .env("STORE_TEST_CHILD", &url)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let store = Sqlite::open(&url).await.unwrap();
+    for n in 0..30 {
+        write(&store, &format!("parent-{n}")).await;
+    }
+    // No commit of ours can wake us any more: what arrives now is the child's.
+    let followed = tokio::time::timeout(Duration::from_secs(30), async {
+        while store.head().await.unwrap().revision < Revision(60) {
+            store.head_moved().await;
+        }
+    });
+    followed.await.expect("the child's commits are seen");
+    assert!(child.wait().unwrap().success());
+    assert_eq!(store.load().await.unwrap().resources.len(), 60);
+}
