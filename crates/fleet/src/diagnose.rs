@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::inputs::{Effective, reference_id, references};
+use crate::inputs::{self, Effective, reference_id, references};
 use crate::kind::Kind;
 use crate::snapshot::{Cluster, Fleet};
 
@@ -95,7 +95,7 @@ impl Fleet {
                 }
             }
         }
-        if let Some(breach) = self.breach(cluster, kind) {
+        if let Err(breach) = inputs::body(kind, cluster, definitions) {
             report("contract", "", breach.to_string());
         }
     }

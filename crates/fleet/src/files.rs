@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::kind::{self, KINDS};
 use crate::operation::{Operation, Verb};
 use crate::refusal::{Violation, segment};
+
+/// The arrays of a seed, kinds first: the rest is held against them.
+fn arrays(kinds: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let of_kinds = |wanted: bool| kinds.iter().filter(move |(kind, _)| (kind.as_str() == KINDS) == wanted);
+    of_kinds(true).chain(of_kinds(false))
+}
 
 /// The operations that a seed asks for: one object, with an array per kind.
 pub fn seed(document: &Value) -> Result<Vec<Operation>, Vec<Violation>> {
@@ -16,7 +22,7 @@ pub fn seed(document: &Value) -> Result<Vec<Operation>, Vec<Violation>> {
     let origin: Arc<str> = "seed".into();
     let mut errors = Vec::new();
     let mut operations = Vec::new();
-    for (kind, items) in kinds {
+    for (kind, items) in arrays(kinds) {
         let Value::Array(items) = items else {
             errors.push(Violation::new(segment(kind), "is an array of resources"));
             continue;
@@ -35,7 +41,7 @@ pub fn seed(document: &Value) -> Result<Vec<Operation>, Vec<Violation>> {
 /// The place of the `n`th operation of a seed in its file: problems are found in operations, and fixed in files.
 pub fn seed_place(document: &Value, n: usize) -> Option<String> {
     let mut rest = n;
-    for (kind, items) in document.as_object()? {
+    for (kind, items) in arrays(document.as_object()?) {
         let count = items.as_array()?.len();
         if rest < count {
             return Some(format!("{}/{rest}", segment(kind)));

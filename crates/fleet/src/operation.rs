@@ -204,7 +204,12 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
     let errors_ref = &mut errors;
     let verb = match wire.op.as_str() {
         "create" => Verb::Create { id: wire.id.clone(), value: value(errors_ref) },
-        "replace" => Verb::Replace { id: id(errors_ref), value: value(errors_ref) },
+        "replace" => {
+            let value = value(errors_ref);
+            let own = value.get("id").and_then(Value::as_str).map(str::to_owned);
+            let id = wire.id.clone().or(own).unwrap_or_else(|| id(errors_ref));
+            Verb::Replace { id, value }
+        }
         "apply" => Verb::Apply { id: wire.id.clone(), value: value(errors_ref) },
         "merge" => {
             if wire.selector.is_some() && wire.kind != CLUSTERS {

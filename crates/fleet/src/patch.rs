@@ -81,6 +81,8 @@ fn merge_field(target: &mut Value, name: &str, value: &Value) {
         Value::Null => {
             fields.remove(name);
         }
+        // Clearing something within what is not there leaves it not there.
+        Value::Object(_) if !fields.contains_key(name) && only_clears(value) => {}
         Value::Object(inner) => {
             let field = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
             if !field.is_object() {
@@ -93,6 +95,14 @@ fn merge_field(target: &mut Value, name: &str, value: &Value) {
         other => {
             fields.insert(name.to_owned(), other.clone());
         }
+    }
+}
+
+fn only_clears(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(inner) => !inner.is_empty() && inner.values().all(only_clears),
+        _ => false,
     }
 }
 

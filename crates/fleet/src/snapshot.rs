@@ -200,22 +200,19 @@ impl Fleet {
     /// The fleet after the next revision.
     pub fn follow(&self, record: &RevisionRecord) -> Result<Fleet, String> {
         let mut edit = Edit::new(self.clone());
-        let of_kinds = |deleted: bool| {
-            let changes = record.changes.iter().filter(|change| &*change.kind == KINDS);
-            changes.filter(move |change| change.after.is_none() == deleted)
-        };
-        for change in of_kinds(false) {
+        let (kinds, rest): (Vec<_>, Vec<_>) = record.changes.iter().partition(|change| &*change.kind == KINDS);
+        // All kinds at once: one may take the path or the array of another that goes.
+        for change in &kinds {
             let source = change.after.clone().map(|after| (after, change.origin.clone()));
             edit.put_kind(change.id.clone(), source);
         }
         edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
-        for change in record.changes.iter().filter(|change| &*change.kind != KINDS) {
-            edit.put(&change.kind, change.id.clone(), change.after.clone(), None)?;
+        for change in rest {
+            let went_with_its_kind = kinds.iter().any(|kind| kind.id == change.kind && kind.after.is_none());
+            if change.after.is_some() || !went_with_its_kind {
+                edit.put(&change.kind, change.id.clone(), change.after.clone(), None)?;
+            }
         }
-        for change in of_kinds(true) {
-            edit.put_kind(change.id.clone(), None);
-        }
-        edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
         let fleet = edit.settle()?;
         let touches_clusters = record.changes.iter().any(|change| &*change.kind == CLUSTERS);
         Ok(fleet.at(record.head(), touches_clusters))
@@ -410,11 +407,17 @@ impl Edit {
         for definitions in self.fleet.definitions.values_mut() {
             definitions.users = HashMap::new();
         }
+        self.fleet.label_keys = OrdMap::new();
         for (id, old) in self.fleet.clusters.clone() {
             let value = old.document().body.parse();
             let cluster = Arc::new(Cluster::new(old.document().clone(), &value, &self.fleet.kinds));
             self.refer(&id, None, Some(&value));
-            self.fleet.by_dns.insert(cluster.head.dns_key.clone(), cluster.clone());
+            // A cluster that waits for its DNS name does not take it from the one that has it.
+            if let Some(holder) = self.fleet.by_dns.get_mut(&cluster.head.dns_key)
+                && holder.document().id == id
+            {
+                *holder = cluster.clone();
+            }
             self.fleet.clusters.insert(id, cluster);
         }
     }

@@ -53,6 +53,7 @@ impl Fleet {
     pub fn write(&self, operations: &[Operation], rules: Rules) -> Result<Outcome, Refusal> {
         let mut draft = Draft {
             base: self,
+            operations,
             edit: Edit::new(self.clone()),
             rules,
             touched: BTreeMap::new(),
@@ -65,13 +66,21 @@ impl Fleet {
                 match &mut refused {
                     None => refused = Some(refusal),
                     // Every problem of the same sort is reported; what merely follows from the first one is not.
-                    Some(first) if first.reason == refusal.reason => first.errors.extend(refusal.errors),
+                    Some(first) if first.reason == refusal.reason => {
+                        first.errors.extend(refusal.errors);
+                        first.clusters.extend(refusal.clusters);
+                    }
                     Some(_) => {}
                 }
             }
         }
         match refused {
             Some(refusal) if refusal.reason == Reason::Invalid => Err(Refusal::invalid(refusal.errors)),
+            // Without a batch there is no operation to point into, and the document is not what is wrong.
+            Some(mut refusal) if !rules.batch && matches!(refusal.reason, Reason::NotFound | Reason::Stale) => {
+                refusal.errors.clear();
+                Err(refusal)
+            }
             Some(refusal) => Err(refusal),
             None => draft.finish(),
         }
@@ -90,6 +99,7 @@ enum Rank {
 
 struct Draft<'a> {
     base: &'a Fleet,
+    operations: &'a [Operation],
     edit: Edit,
     rules: Rules,
     /// What was written, by which operation last, on whose behalf.
@@ -176,6 +186,9 @@ impl Draft<'_> {
                 let kind = self.definition_kind(name)?;
                 let array = kind.references.clone().expect("definitions have references");
                 let mut reference = value.clone();
+                if reference.contains_key("$patch") {
+                    return Err(self.under_value(vec![Violation::new("/$patch", "assign only adds and changes")]));
+                }
                 reference.insert("id".into(), id.as_str().into());
                 let place = segment(&array);
                 self.on_clusters(n, on, operation, &json!({ array: [reference] }), &place)
@@ -199,7 +212,15 @@ impl Draft<'_> {
                 }
                 let mut values = set.clone();
                 values.extend(unset.iter().map(|key| (key.clone(), Value::Null)));
-                self.on_clusters(n, on, operation, &json!({"patches": { id: values }}), "")
+                let place = format!("/value/patches{}", segment(id));
+                self.on_clusters(n, on, operation, &json!({"patches": { id: values }}), "").map_err(|mut refusal| {
+                    for error in &mut refusal.errors {
+                        if let Some(key) = error.pointer.strip_prefix(&place) {
+                            error.pointer = format!("/set{key}");
+                        }
+                    }
+                    refusal
+                })
             }
         }
     }
@@ -314,15 +335,7 @@ impl Draft<'_> {
         }
         let id: Arc<str> = own.into();
         fill_defaults(&kind.schema, &mut value);
-        let mut errors = kind.validate(&value);
-        if &*kind.name == CLUSTERS {
-            for (key, _) in value["labels"].as_object().into_iter().flatten() {
-                if kind.is_scalar_field(key) {
-                    let pointer = format!("/labels{}", segment(key));
-                    errors.push(Violation::new(pointer, "is a field of clusters: a selector could not tell them apart"));
-                }
-            }
-        }
+        let errors = kind.validate(&value);
         if errors.is_empty() { Ok((id, value)) } else { invalid(errors) }
     }
 
@@ -388,7 +401,10 @@ impl Draft<'_> {
                 "cluster_name": &*head.name,
                 "environment": &*head.environment,
             });
-            self.put(n, DECOMMISSIONS, head.dns_key.clone(), Some(decommission), None)?;
+            // A cluster that this batch made was never told anything.
+            if self.base.cluster(id).is_some() {
+                self.put(n, DECOMMISSIONS, head.dns_key.clone(), Some(decommission), None)?;
+            }
             return self.put(n, CLUSTERS, id.into(), None, None);
         }
         if cascade {
@@ -417,7 +433,6 @@ impl Draft<'_> {
     fn patched(&self, id: &str) -> Vec<Arc<str>> {
         let quoted = Json::new(&id.into());
         let clusters = self.now().clusters().values();
-        // The text is looked through first: parsing every document of a large fleet takes seconds.
         let mentions = clusters.filter(|cluster| cluster.document().body.as_str().contains(quoted.as_str()));
         let patched = mentions.filter(|cluster| cluster.document().body.parse()["patches"].get(id).is_some());
         patched.map(|cluster| cluster.document().id.clone()).collect()
@@ -431,6 +446,12 @@ impl Draft<'_> {
                 self.check_version(KINDS, id, operation)?;
                 if id == CLUSTERS {
                     return Err(Refusal::at(Reason::InUse, "/id", "everything refers to clusters: this kind stays"));
+                }
+                // Not at the end, as for references: without their kind, definitions are gone.
+                let left = self.ids(id);
+                if !left.is_empty() {
+                    let detail = format!("the kind \"{id}\" still has resources: {}", some_of(&left));
+                    return Err(Refusal::at(Reason::InUse, "/id", detail));
                 }
                 self.touched.insert((KINDS.into(), id.as_str().into()), (n, None));
                 self.edit.put_kind(id.as_str().into(), None);
@@ -455,8 +476,14 @@ impl Draft<'_> {
             _ => {}
         }
         let name: Arc<str> = name.into();
-        self.touched.insert((KINDS.into(), name.clone()), (n, operation.origin.clone()));
-        self.edit.put_kind(name, Some((Json::new(value), operation.origin.clone())));
+        let body = Json::new(value);
+        // What is put as it was is not changed, and so keeps its origin too.
+        let origin = match self.base.kinds().get(&name) {
+            Some(kind) if kind.document == body => kind.origin.clone(),
+            _ => operation.origin.clone(),
+        };
+        self.touched.insert((KINDS.into(), name.clone()), (n, origin.clone()));
+        self.edit.put_kind(name, Some((body, origin)));
         self.settle_kinds();
         Ok(())
     }
@@ -528,13 +555,18 @@ impl Draft<'_> {
         })
     }
 
-    /// Where the operation that last wrote a resource points for a problem found at the end.
+    /// Where the operation that last wrote a resource points for a problem found at the end. Not all of them carry the
+    /// document that the problem is in.
     fn blame(&self, kind: &str, id: &str, pointer: &str) -> String {
-        let operation = self.touched.get(&(Arc::from(kind), Arc::from(id))).map(|(n, _)| *n);
-        match (self.rules.batch, operation) {
-            (true, Some(n)) => format!("/operations/{n}/value{pointer}"),
-            (true, None) => "/operations".to_owned(),
-            (false, _) => pointer.to_owned(),
+        let Some((n, _)) = self.touched.get(&(Arc::from(kind), Arc::from(id))) else {
+            return if self.rules.batch { "/operations".to_owned() } else { String::new() };
+        };
+        match &self.operations[*n].verb {
+            Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Merge { .. } => {
+                let value = if self.rules.batch { "/value" } else { "" };
+                format!("{}{value}{pointer}", self.prefix(*n))
+            }
+            Verb::Delete { .. } | Verb::Assign { .. } | Verb::Unassign { .. } | Verb::Patch { .. } => self.prefix(*n),
         }
     }
 
@@ -561,25 +593,27 @@ impl Draft<'_> {
         }
         let before = self.base.kinds().clone();
         let after = self.now().kinds().clone();
-        let mut judged = BTreeSet::new();
+        let array = |kinds: &Kinds, name: &str| kinds.get(name).and_then(|kind| kind.references.clone());
+        let mut held = false;
         for name in &touched {
-            match (before.get(name), after.get(name)) {
-                (Some(old), None) => self.judge_removed_kind(old)?,
-                (Some(old), Some(new)) if old.etag != new.etag => {
-                    judged.insert(new.name.clone());
-                    // References are part of clusters: a change to what they may say is a change to the clusters' schema.
-                    if new.references.is_some() {
-                        judged.insert(CLUSTERS.into());
-                    }
-                }
-                _ => {}
+            let (old, new) = (array(&before, name), array(&after, name));
+            if old != new {
+                old.map_or(Ok(()), |array| self.judge_removed_array(name, &array))?;
+                held |= new.is_some_and(|array| self.touch_holders(name, &array));
             }
+        }
+        // A schema may depend on another kind, by `$ref`.
+        let changed = after.iter().filter(|kind| before.get(&kind.name).is_some_and(|old| !kind.holds_what(old)));
+        let mut judged: BTreeSet<Arc<str>> = changed.map(|kind| kind.name.clone()).collect();
+        // The clusters' schema has every kind's references, but kinds that come or go need no look at each cluster.
+        if !held && touched.iter().all(|name| before.get(name).is_none() || after.get(name).is_none()) {
+            judged.remove(CLUSTERS);
         }
         let mut errors = Vec::new();
         for name in judged {
             let kind = after.get(&name).expect("judged kinds exist").clone();
             let own = touched.contains(&name);
-            self.judge_documents(&kind, &before, own, &touched[0], &mut errors)?;
+            self.judge_documents(&kind, own, &touched[0], &mut errors)?;
         }
         if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(errors)) }
     }
@@ -588,15 +622,11 @@ impl Draft<'_> {
     fn judge_documents(
         &mut self,
         kind: &Kind,
-        before: &Kinds,
         own: bool,
         blamed: &str,
         errors: &mut Vec<Violation>,
     ) -> Result<(), Refusal> {
         const MOST: usize = 100;
-        if before.get(&kind.name).is_some_and(|old| old.schema == kind.schema) {
-            return Ok(());
-        }
         let blamed = if own { kind.name.to_string() } else { blamed.to_owned() };
         let pointer = self.blame(KINDS, &blamed, "");
         let operation = self.touched.get(&(KINDS.into(), Arc::from(blamed.as_str()))).map_or(0, |(n, _)| *n);
@@ -630,38 +660,33 @@ impl Draft<'_> {
         }
     }
 
-    fn judge_removed_kind(&mut self, kind: &Kind) -> Result<(), Refusal> {
-        let touched = &self.touched;
-        let left = self.base.definitions(&kind.name).into_iter().flat_map(|all| all.iter());
-        let left: Vec<&str> = left
-            .map(|one| &one.document.id)
-            .filter(|id| !touched.contains_key(&(kind.name.clone(), Arc::clone(id))))
-            .map(|id| &**id)
-            .collect();
-        if !left.is_empty() {
-            let detail = format!("the kind \"{}\" still has resources: {}", kind.name, some_of(&left));
-            return Err(Refusal::at(Reason::InUse, &self.blame(KINDS, &kind.name, ""), detail));
+    /// The array of references of a kind goes, with the kind or to another name: empty ones go with it, others are in the way.
+    fn judge_removed_array(&mut self, kind: &Arc<str>, array: &str) -> Result<(), Refusal> {
+        let operation = self.touched.get(&(KINDS.into(), kind.clone())).map_or(0, |(n, _)| *n);
+        let (empty, full): (Vec<_>, Vec<_>) = holders(self.now(), array).into_iter().partition(|(_, value)| value[array] == json!([]));
+        if !full.is_empty() {
+            let clusters: Vec<String> = full.into_iter().map(|(id, _)| id.to_string()).collect();
+            let detail = format!("clusters still refer to {kind}: {}", some_of(&clusters));
+            let mut refusal = Refusal::at(Reason::InUse, &self.blame(KINDS, kind, ""), detail);
+            refusal.clusters = clusters;
+            return Err(refusal);
         }
-        let array = kind.references.as_deref().expect("clusters stay");
-        let quoted = Json::new(&array.into());
-        let clusters: Vec<_> = self.now().clusters().values().cloned().collect();
-        let operation = self.touched.get(&(KINDS.into(), kind.name.clone())).map_or(0, |(n, _)| *n);
-        for cluster in clusters.iter().filter(|cluster| cluster.document().body.as_str().contains(quoted.as_str())) {
-            let mut value = cluster.document().body.parse();
-            match value.as_object_mut().and_then(|fields| fields.remove(array)) {
-                Some(Value::Array(items)) if items.is_empty() => {
-                    self.put(operation, CLUSTERS, cluster.document().id.clone(), Some(value), None)?;
-                }
-                Some(_) => {
-                    let detail = format!("cluster \"{}\" still refers to {}", cluster.document().id, kind.name);
-                    let mut refusal = Refusal::at(Reason::InUse, &self.blame(KINDS, &kind.name, ""), detail);
-                    refusal.clusters.push(cluster.document().id.to_string());
-                    return Err(refusal);
-                }
-                None => {}
-            }
+        for (id, mut value) in empty {
+            value.as_object_mut().and_then(|fields| fields.remove(array));
+            self.put(operation, CLUSTERS, id, Some(value), None)?;
         }
         Ok(())
+    }
+
+    /// Clusters that had such a field before the kind came, because their schema let it in, are judged as if they were
+    /// written. Says whether there are any.
+    fn touch_holders(&mut self, kind: &Arc<str>, array: &str) -> bool {
+        let operation = self.touched.get(&(KINDS.into(), kind.clone())).map_or(0, |(n, _)| *n);
+        let holders = holders(self.base, array);
+        for (id, _) in &holders {
+            self.touched.entry((CLUSTERS.into(), id.clone())).or_insert((operation, None));
+        }
+        !holders.is_empty()
     }
 
     /// A cluster that has a DNS name ends the decommission of that name.
@@ -728,7 +753,7 @@ impl Draft<'_> {
             if definitions.get(id).is_some() || self.base.document(&kind.name, id).is_none() {
                 continue;
             }
-            let pointer = self.blame(&kind.name, id, "").trim_end_matches("/value").to_owned();
+            let pointer = self.blame(&kind.name, id, "");
             let users: Vec<String> = definitions.users(id).map(|user| user.to_string()).collect();
             if !users.is_empty() {
                 let count = users.len();
@@ -797,9 +822,10 @@ impl Draft<'_> {
         }
         for (name, clusters) in self.edit.dirty() {
             let Some(kind) = self.now().kinds().get(name) else { continue };
-            let blamed = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
+            let by_definition = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
+            let blamed = by_definition.unwrap_or_else(|| self.blame(KINDS, name, ""));
             for id in clusters {
-                judge(id, kind, blamed.clone().unwrap_or_default());
+                judge(id, kind, blamed.clone());
             }
         }
         contract(breaches)
@@ -821,6 +847,16 @@ fn contract(mut breaches: Vec<(String, Violation)>) -> Result<(), Refusal> {
         errors,
         clusters,
     })
+}
+
+/// Clusters that have a field of this name, each with its document.
+fn holders(fleet: &Fleet, field: &str) -> Vec<(Arc<str>, Value)> {
+    let quoted = Json::new(&field.into());
+    let clusters = fleet.clusters().values().map(|cluster| cluster.document());
+    // The text is looked through first: parsing every document of a large fleet takes seconds.
+    let mentions = clusters.filter(|document| document.body.as_str().contains(quoted.as_str()));
+    let documents = mentions.map(|document| (document.id.clone(), document.body.parse()));
+    documents.filter(|(_, value)| value.get(field).is_some()).collect()
 }
 
 fn own_id(kind: &Kind, value: &Value) -> Option<String> {

@@ -4,7 +4,11 @@ use serde_json::Value;
 
 /// Parses one YAML document. JSON is YAML, so this takes both. Booleans are YAML 1.2's: `no` is a string.
 pub fn parse(text: &str) -> Result<Value, String> {
-    let options = serde_saphyr::options! { strict_booleans: true };
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        // As deep as serde_json goes: deeper documents would take the stack with them.
+        budget: serde_saphyr::budget! { max_depth: 128 },
+    };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
@@ -28,6 +32,18 @@ mod tests {
             parse("a: no\nb: on\nc: true").unwrap(),
             serde_json::json!({"a": "no", "b": "on", "c": true})
         );
+    }
+
+    #[test]
+    fn depth_and_aliases_are_bounded() {
+        assert!(parse(&"[".repeat(100_000)).is_err());
+        assert!(parse(&format!("{}{}", "[".repeat(200), "]".repeat(200))).is_err());
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+        for n in 1..12 {
+            let aliases = vec![format!("*a{}", n - 1); 9].join(", ");
+            bomb.push_str(&format!("a{n}: &a{n} [{aliases}]\n"));
+        }
+        assert!(parse(&bomb).is_err());
     }
 
     #[test]

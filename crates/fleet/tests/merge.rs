@@ -16,7 +16,7 @@ use common::{BATCH, SEED, commit, empty, poll};
 
 #[test]
 fn every_case_gets_its_golden_answers() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/merge");
+    let folder = root().join("crates/fleet/tests/merge");
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_case = |path: &PathBuf| !path.to_str().unwrap().ends_with(".golden.yaml");
     let mut cases: Vec<_> = files.filter(is_case).collect();
@@ -26,14 +26,19 @@ fn every_case_gets_its_golden_answers() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn check(case: &Path) -> Result<(), String> {
     let given = yaml::parse(&fs::read_to_string(case).unwrap()).map_err(|error| format!("{}: {error}", case.display()))?;
     let fleet = build(&given);
     let polls = given["polls"].as_array().unwrap().iter().map(|asked| {
-        let (dns, path) = asked.as_str().unwrap().split_once(' ').unwrap();
-        json!({"poll": asked, "answer": poll(&fleet, dns, path)})
+        let asked = asked.as_str().unwrap();
+        let (dns, path) = asked.split_once(' ').unwrap();
+        (asked.to_owned(), poll(&fleet, dns, path))
     });
-    let answers = yaml::write(&polls.collect());
+    let answers = yaml::write(&Value::Object(polls.collect()));
     let golden = case.with_extension("golden.yaml");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&golden, &answers).unwrap();
@@ -45,7 +50,8 @@ fn check(case: &Path) -> Result<(), String> {
     }
 }
 
-/// The fleet of a case: the built-in kinds, `kinds` (each the text of a file), then the `seed`, then a batch of `operations`.
+/// The fleet of a case: the built-in kinds, `kinds` (each the text of a file), then the `seed` (or the file
+/// that it names), then a batch of `operations`.
 fn build(given: &Value) -> Fleet {
     let step = |fleet: Fleet, operations: &[Operation], rules| commit(&fleet, operations, rules).unwrap().0;
     let mut fleet = empty();
@@ -53,7 +59,11 @@ fn build(given: &Value) -> Fleet {
         let value = yaml::parse(text.as_str().unwrap()).unwrap();
         fleet = step(fleet, &[Operation::new(KINDS, Verb::Apply { id: None, value })], BATCH);
     }
-    fleet = step(fleet, &files::seed(&given["seed"]).unwrap(), SEED);
+    let seed = match &given["seed"] {
+        Value::String(file) => yaml::parse(&fs::read_to_string(root().join(file)).unwrap()).unwrap(),
+        seed => seed.clone(),
+    };
+    fleet = step(fleet, &files::seed(&seed).unwrap(), SEED);
     match given.get("operations") {
         Some(operations) => step(fleet, &BatchRequest::parse(&json!({ "operations": operations })).unwrap().operations, BATCH),
         None => fleet,

@@ -1,13 +1,14 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use clap::Parser;
 use flux_resourceset::app::App;
 use flux_resourceset::app::engine::Engine;
 use flux_resourceset::app::import::{ImportError, import};
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::config::{Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
-use flux_resourceset::http::{listen, metrics_router, openapi, router};
+use flux_resourceset::http::{self, Api, listen, openapi};
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::tokens::Tokens;
 use tokio::signal::unix::{SignalKind, signal};
@@ -121,56 +122,50 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         Some(address) => Some(listen::bind(address).map_err(busy("METRICS_ADDR", address))?),
     };
 
+    let metrics = Arc::new(Metrics::default());
+    let api = Arc::new(ArcSwap::from_pointee(Api::starting()));
+    let (stop, stopping) = watch::channel(false);
+    let most = config.max_connections.unwrap_or(room).min(room);
+    let address = listener.local_addr().unwrap_or(config.listen);
+    let connections = metrics.connections.clone();
+    let grace = config.shutdown_grace;
+    // Probes are answered from here on, while a large fleet is still being read.
+    let serving = tokio::spawn(listen::serve(
+        listener,
+        api.clone(),
+        most,
+        connections,
+        stopping.clone(),
+        grace,
+    ));
+
     let store = startup::open(config).await?;
     let fleet = startup::prepare(config, &*store, true).await?;
-    let metrics = Arc::new(Metrics::default());
     let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone());
     let mut app = App::new(config, engine, store.clone(), tokens.clone(), metrics.clone());
     if let Some(text) = override_text {
         if fleet::yaml::parse(&text).ok() != Some(openapi::document(app.fleet().kinds(), config.mode)) {
             warn!("OPENAPI_FILE differs from what the kinds give; it is served as it is");
         }
-        app.openapi_file = Some(text);
+        app.openapi_file = Some(text.into());
     }
     let app = Arc::new(app);
     tokio::spawn(tokens.follow());
-
-    let (stop, stopping) = watch::channel(false);
-    let most = config.max_connections.unwrap_or(room).min(room);
-    let address = listener.local_addr().map_or(config.listen, |address| address);
-    let revision = app.fleet().revision();
-    let clusters = app.fleet().clusters().len();
-    info!(%address, mode = ?config.mode, store = ?config.backend, revision = revision.0, clusters, "listening");
     if let Some(listener) = metrics_listener {
         let address = listener.local_addr().ok();
         info!(address = address.map(tracing::field::display), "metrics");
-        let router = metrics_router(app.clone());
-        tokio::spawn(listen::serve(
-            listener,
-            router,
-            64,
-            Default::default(),
-            stopping.clone(),
-            config.shutdown_grace,
-        ));
+        let api = Arc::new(ArcSwap::from_pointee(http::metrics(app.clone())));
+        tokio::spawn(listen::serve(listener, api, 64, Default::default(), stopping, grace));
     }
-    let serving = listen::serve(
-        listener,
-        router(app.clone()),
-        most,
-        metrics.connections.clone(),
-        stopping,
-        config.shutdown_grace,
-    );
-    let mut serving = std::pin::pin!(serving);
-    tokio::select! {
-        () = &mut serving => {}
-        name = wanted_to_stop() => {
-            info!(signal = name, "stopping: finishing what is in flight");
-            let _nobody = stop.send(true);
-            serving.await;
-        }
-    }
+    api.store(Arc::new(Api::new(app.clone())));
+    let (revision, clusters) = (app.fleet().revision().0, app.fleet().clusters().len());
+    info!(%address, mode = ?config.mode, store = ?config.backend, revision, clusters, "listening");
+
+    let signal = wanted_to_stop().await;
+    info!(signal, "stopping: finishing what is in flight");
+    let _nobody = stop.send(true);
+    let _ended = serving.await;
+    drop(api);
     // Everything that was acknowledged is durable already; this leaves the files tidy.
     drop(app);
     let _ended = tokio::time::timeout(std::time::Duration::from_secs(5), task).await;

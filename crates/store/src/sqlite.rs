@@ -1,7 +1,7 @@
 //! One file, for one machine. Several processes may share it.
 //!
-//! Readers never wait for the writer (WAL). A commit is durable when it returns (`synchronous=FULL`) and costs one
-//! `fdatasync`: the checkpoints, which cost more, run in the background on a connection of their own.
+//! Readers never wait for the writer (WAL). A commit is durable when it returns (`synchronous=FULL`) and costs the disk
+//! one sync: the checkpoints, which cost more, run in the background on a connection of their own.
 
 mod file;
 mod upkeep;
@@ -104,10 +104,13 @@ impl Store for Sqlite {
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
         let read = async {
             let mut sql = QueryBuilder::new(SELECT_LOG);
-            sql.push("FROM (SELECT * FROM revisions WHERE revision > ")
-                .push_bind(after.0 as i64);
-            sql.push(" ORDER BY revision LIMIT ").push_bind(count(limit));
-            sql.push(") r LEFT JOIN changes c ON c.revision = r.revision ORDER BY r.revision, c.idx");
+            sql.push("FROM revisions r LEFT JOIN changes c ON c.revision = r.revision WHERE r.revision > ");
+            sql.push_bind(integer(after.0));
+            sql.push(" AND r.revision <= (SELECT max(revision) FROM (SELECT revision FROM revisions WHERE revision > ");
+            sql.push_bind(integer(after.0))
+                .push(" ORDER BY revision LIMIT ")
+                .push_bind(integer(limit));
+            sql.push(")) ORDER BY r.revision, c.idx");
             let mut rows = sql.build().fetch(&self.readers);
             let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
             while let Some(row) = rows.try_next().await? {
@@ -147,8 +150,7 @@ impl Store for Sqlite {
             Ok(Err(refused)) => refused,
             Err(e) => self.error(&e).into(),
         };
-        // This fails where SQLite has rolled back by itself (a full disk) and where the connection is broken. Such a one is
-        // not kept: sqlx and SQLite may disagree on whether a transaction is open.
+        // This fails where SQLite has rolled back by itself (a full disk) and where the connection is broken: then it goes.
         if sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok() {
             *writer = Some(conn);
         }
@@ -160,9 +162,26 @@ impl Store for Sqlite {
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
+        // So that a short page of a long log is all that is read, nothing is left to the planner, which knows no statistics.
+        // A CROSS JOIN is run in the order it is written; its outer table has the bounds and gives the order. The `+` keeps
+        // the bounds from being taken over to the inner one, in place of its key.
+        let (tables, outer, inner) = match query {
+            AuditQuery { id: Some(_), .. } => (
+                "changes c INDEXED BY changes_by_resource CROSS JOIN revisions r",
+                "c",
+                "r",
+            ),
+            AuditQuery { actor: Some(_), .. } => ("revisions r CROSS JOIN changes c", "r", "c"),
+            AuditQuery { kind: Some(_), .. } => {
+                ("changes c INDEXED BY changes_by_kind CROSS JOIN revisions r", "c", "r")
+            }
+            _ => ("changes c CROSS JOIN revisions r", "c", "r"),
+        };
         let push_from = |sql: &mut QueryBuilder<sqlx::Sqlite>| {
-            sql.push("FROM changes c JOIN revisions r ON r.revision = c.revision WHERE c.revision > ");
-            sql.push_bind(query.after.0 as i64);
+            sql.push(format_args!(
+                "FROM {tables} WHERE {inner}.revision = +{outer}.revision AND {outer}.revision > "
+            ));
+            sql.push_bind(integer(query.after.0));
             for (column, value) in [("c.kind", &query.kind), ("c.id", &query.id), ("r.actor", &query.actor)] {
                 if let Some(value) = value {
                     sql.push(" AND ").push(column).push(" = ").push_bind(value);
@@ -172,10 +191,13 @@ impl Store for Sqlite {
         let read = async {
             let mut sql = QueryBuilder::new(SELECT_LOG);
             push_from(&mut sql);
-            sql.push(" AND c.revision <= (SELECT max(revision) FROM (SELECT c.revision ");
+            sql.push(format_args!(
+                " AND {outer}.revision <= (SELECT max(revision) FROM (SELECT {outer}.revision "
+            ));
             push_from(&mut sql);
-            sql.push(" ORDER BY c.revision LIMIT ").push_bind(count(query.limit));
-            sql.push(")) ORDER BY c.revision, c.idx");
+            sql.push(format_args!(" ORDER BY {outer}.revision LIMIT "))
+                .push_bind(integer(query.limit));
+            sql.push(format_args!(")) ORDER BY {outer}.revision, c.idx"));
             let mut rows = sql.build().fetch(&self.readers);
             let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
             while let Some(row) = rows.try_next().await? {
@@ -232,7 +254,7 @@ async fn write(
     for rows in chunks(records) {
         let mut sql = QueryBuilder::new("INSERT INTO revisions (revision, at, actor, request_id, reason, digest) ");
         sql.push_values(rows, |mut row, record| {
-            row.push_bind(record.revision.0 as i64)
+            row.push_bind(integer(record.revision.0))
                 .push_bind(&record.author.at)
                 .push_bind(&record.author.actor);
             row.push_bind(&record.author.request_id)
@@ -245,7 +267,8 @@ async fn write(
     for rows in chunks(&changes) {
         let mut sql = QueryBuilder::new("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
         sql.push_values(rows, |mut row, record| {
-            row.push_bind(record.revision.0 as i64).push_bind(record.index as i64);
+            row.push_bind(integer(record.revision.0))
+                .push_bind(integer(record.index));
             row.push_bind(record.change.kind.clone())
                 .push_bind(record.change.id.clone());
             row.push_bind(record.change.origin.clone());
@@ -268,12 +291,16 @@ async fn write(
 /// Brings the state from one revision to the next.
 async fn apply(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<()> {
     // All of them leave before any comes in, so that two resources can swap their unique value.
-    let leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();
-    for rows in chunks(&leaving) {
-        let mut sql = QueryBuilder::new("DELETE FROM resources WHERE (kind, id) IN (");
-        sql.push_values(rows, |mut row, change| {
-            row.push_bind(change.kind.clone()).push_bind(change.id.clone());
-        });
+    let mut leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();
+    leaving.sort_by_key(|change| &change.kind);
+    for rows in leaving.chunk_by(|a, b| a.kind == b.kind).flat_map(chunks) {
+        // One kind at a time, which is looked up in the index; for a list of pairs, SQLite may scan the table.
+        let mut sql = QueryBuilder::new("DELETE FROM resources WHERE kind = ");
+        sql.push_bind(rows[0].kind.clone()).push(" AND id IN (");
+        let mut ids = sql.separated(", ");
+        for change in rows {
+            ids.push_bind(change.id.clone());
+        }
         sql.push(")").build().execute(&mut *conn).await?;
     }
     let coming: Vec<_> = batch
@@ -376,8 +403,9 @@ impl Names {
     }
 }
 
-fn count(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
+/// SQLite's integers are signed. Where a number comes from outside, the largest one stands for all that are larger.
+fn integer(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
 }
 
 /// Rows for one statement each. Their number is a power of two, so that each statement has seven texts at most, and is

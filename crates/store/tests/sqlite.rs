@@ -189,8 +189,8 @@ async fn reopening_keeps_everything() {
     let head = write(&store, "b").await;
     let records = store.changes(Revision::ZERO, 10).await.unwrap();
     store.close().await;
-    let log = folder.path().join("fleet.db-wal");
-    assert!(!log.exists(), "the write-ahead log is gone after a clean close");
+    let log = std::fs::metadata(folder.path().join("fleet.db-wal")).map_or(0, |log| log.len());
+    assert_eq!(log, 0, "a clean close leaves nothing in the write-ahead log");
 
     let store = Sqlite::open(&url(&file)).await.unwrap();
     let state = store.load().await.unwrap();

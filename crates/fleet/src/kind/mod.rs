@@ -150,11 +150,7 @@ pub fn name_of(document: &Value) -> Result<String, Violation> {
     };
     let plural = document.pointer("/schema/x-flux/plural").and_then(Value::as_str);
     let name = plural.map_or_else(|| names::plural(kind), str::to_owned);
-    let well_formed = name.len() <= 63
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !name.ends_with('_');
-    if !well_formed {
+    if !names::well_formed(kind) || !names::well_formed(&name) {
         return Err(Violation::new(
             "/kind",
             "a kind's name is lower-case letters, digits and underscores, begins with a letter and has at most 63 characters",
@@ -242,8 +238,14 @@ impl Draft {
         let properties = self.items["properties"].as_object_mut().expect("read() saw an object");
         if clusters {
             let shipped = &built_in()[0]["schema"]["items"]["properties"];
-            for (name, _) in CLUSTER_NEEDS {
-                properties.entry(name).or_insert_with(|| shipped[name].clone());
+            for (name, expected) in CLUSTER_NEEDS {
+                let mut property = properties.entry(name).or_insert_with(|| shipped[name].clone());
+                if property.get("schema").is_some_and(Value::is_object) {
+                    property = &mut property["schema"];
+                }
+                if let Value::Object(property) = property {
+                    property.entry("type").or_insert_with(|| expected.into());
+                }
             }
         }
         properties.entry("id").or_insert_with(|| schema::base_id().clone());
@@ -273,7 +275,7 @@ impl Draft {
         if self.is_clusters() {
             for (name, expected) in CLUSTER_NEEDS {
                 let property = properties[name].get("schema").unwrap_or(&properties[name]);
-                if property.get("type").is_some_and(|given| given != expected) {
+                if property.get("type").is_none_or(|given| given != expected) || property.get("$ref").is_some() {
                     errors.push(Violation::new(format!("{at}/{name}/type"), format!("must be \"{expected}\"")));
                 }
             }
@@ -286,8 +288,8 @@ impl Draft {
         };
         let has = |name: &str| properties.contains_key(name);
         for (n, name) in flux.overridable.iter().enumerate() {
-            let known = has(name) && name != "id";
-            expect(known, format!("overridable/{n}"), format!("\"{name}\" is not a property that can be overridden"));
+            let known = has(name) && name != "id" && !flux.overridable[..n].contains(name);
+            expect(known, format!("overridable/{n}"), format!("\"{name}\" is not a property that can be overridden, or it is here twice"));
         }
         for name in flux.carried.keys() {
             let free = !has(name) && !RESERVED_PROPERTIES.contains(&name.as_str()) && name != "patches";
@@ -324,6 +326,12 @@ impl Draft {
         for (what, text) in [("path", &flux.path), ("command", &flux.command)] {
             let fine = text.as_deref().is_none_or(label);
             expect(fine, what.into(), "lower-case letters, digits and dashes".into());
+        }
+        let fine = flux.singular.as_deref().is_none_or(names::well_formed);
+        expect(fine, "singular".into(), "lower-case letters, digits and underscores".into());
+        let free = |array: &str| names::well_formed(array) && !RESERVED_PROPERTIES.contains(&array);
+        if let Some(array) = self.references() {
+            expect(free(&array), "references".into(), format!("\"{array}\" cannot be a property of clusters"));
         }
         if self.is_clusters() {
             let plain = flux.path.is_none() && flux.references.is_none();
@@ -374,7 +382,9 @@ impl Draft {
     ) -> Result<Kind, Vec<Violation>> {
         let mut errors = Vec::new();
         let mut schema = schema::normalise(&Value::Object(self.items.clone()), self.at, resolve, &mut errors);
-        let properties = schema["properties"].as_object_mut().expect("read() saw an object");
+        let Some(properties) = schema["properties"].as_object_mut() else {
+            return Err(errors); // A `$ref` in place of the whole schema.
+        };
         if self.is_clusters() {
             for (array, items) in arrays {
                 let given = properties.get(array).unwrap_or(&Value::Null);
@@ -395,11 +405,15 @@ impl Draft {
         }
         // The id of a user's kind may be as strict as its file says, and never looser than a path segment.
         if let Some(Value::Object(id)) = properties.get_mut("id") {
+            id.remove("default");
             for (key, value) in schema::base_id().as_object().expect("an object") {
                 id.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
-        let validator = compile(&json!({"allOf": [schema, {"properties": {"id": schema::base_id()}}]}))
+        let reserved = reserved(&self.name, &self.flux);
+        let mut fixed: Map<String, Value> = reserved.iter().map(|name| ((*name).to_owned(), false.into())).collect();
+        fixed.insert("id".into(), schema::base_id().clone());
+        let validator = compile(&json!({"allOf": [schema, {"properties": fixed}]}))
             .map_err(|detail| errors.push(Violation::new(self.at, detail)));
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             if let Some(default) = property.get("default")
@@ -431,6 +445,15 @@ impl Draft {
             flux: self.flux,
         })
     }
+}
+
+/// What a document may not have at its top, also where its schema is open: an input would have it twice.
+fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
+    if name == CLUSTERS {
+        return vec!["kind", "_id"];
+    }
+    let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);
+    own.chain(flux.patches.then_some("patches")).chain(RESERVED_PROPERTIES).collect()
 }
 
 fn read_filters(schema: &Value, errors: &mut Vec<Violation>) -> Vec<Filter> {
@@ -504,12 +527,24 @@ impl Kind {
                     let name = property.as_str().unwrap_or_default();
                     errors.push(Violation::new(format!("{at}{}", segment(name)), "is required"));
                 }
+                ValidationErrorKind::FalseSchema => errors.push(Violation::new(at, "is not a property of this kind")),
                 _ => errors.push(Violation::new(at, describe(&error))),
+            }
+        }
+        if &*self.name == CLUSTERS {
+            for (key, _) in value["labels"].as_object().into_iter().flatten().filter(|(key, _)| self.is_scalar_field(key)) {
+                let detail = "is a field of clusters: a selector could not tell them apart";
+                errors.push(Violation::new(format!("/labels{}", segment(key)), detail));
             }
         }
         errors.sort();
         errors.dedup();
         errors
+    }
+
+    /// Whether every document that held for `old` holds for this kind too, as far as can be said without looking at them.
+    pub(crate) fn holds_what(&self, old: &Kind) -> bool {
+        self.schema == old.schema && reserved(&self.name, &self.flux) == reserved(&old.name, &old.flux)
     }
 
     /// What Flux makes of a definition: the kind of object, where the kind's file says it.

@@ -1,5 +1,13 @@
 //! The names of a kind: `network_policy` in its file, `network_policies` on its route, `network-policy` on the command line.
 
+/// Whether a name can be a route, a property and, with dashes, a command.
+pub(super) fn well_formed(name: &str) -> bool {
+    name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !name.ends_with('_')
+}
+
 /// The plural of the last word. A plural stays as it is.
 pub(super) fn plural(name: &str) -> String {
     if let Some(stem) = name.strip_suffix('y')

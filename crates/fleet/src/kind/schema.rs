@@ -100,7 +100,9 @@ pub fn fill_defaults(schema: &Value, value: &mut Value) {
                     Some(field) => fill_defaults(property, field),
                     None => {
                         if let Some(default) = property.get("default") {
-                            fields.insert(name.clone(), default.clone());
+                            let mut field = default.clone();
+                            fill_defaults(property, &mut field);
+                            fields.insert(name.clone(), field);
                         }
                     }
                 }

@@ -258,21 +258,31 @@ impl Task {
         answer(group, judged.results);
     }
 
-    /// Takes over what was committed since, by whomever.
+    /// Takes over what was committed since, by whomever, and makes sure that it is still the same history.
     async fn follow(&mut self) {
-        const AT_ONCE: usize = 256;
+        const AT_ONCE: usize = 16;
         loop {
             let fleet = self.fleet.load_full();
-            let records = match self.store.changes(fleet.revision(), AT_ONCE).await {
+            let served = fleet.head();
+            let head = match self.store.head().await {
+                Ok(head) => head,
+                Err(error) => return self.complain(&error),
+            };
+            if head == served {
+                if std::mem::replace(&mut self.away, false) {
+                    info!("the store is back");
+                }
+                return self.status.confirm();
+            }
+            if head.revision <= served.revision {
+                warn!(served = %served.revision, store = %head.revision, "the store has another history: reading it anew");
+                return self.reload().await;
+            }
+            let records = match self.store.changes(served.revision, AT_ONCE).await {
                 Ok(records) => records,
                 Err(error) => return self.complain(&error),
             };
-            if records.is_empty() {
-                return self.confirm(fleet.head()).await;
-            }
-            let last = records.len() < AT_ONCE;
-            let followed = tokio::task::spawn_blocking(move || replay(&fleet, &records)).await;
-            match followed {
+            match tokio::task::spawn_blocking(move || replay(&fleet, &records)).await {
                 Ok(Ok(fleet)) => {
                     self.fleet.store(Arc::new(fleet));
                     self.describe();
@@ -286,27 +296,6 @@ impl Task {
                     return self.reload().await;
                 }
             }
-            if last {
-                self.welcome();
-                return self.status.confirm();
-            }
-        }
-    }
-
-    /// Nothing new, but is it still the same history?
-    async fn confirm(&mut self, served: Head) {
-        match self.store.head().await {
-            Ok(head) if head == served => {
-                self.welcome();
-                self.status.confirm();
-            }
-            // Somebody committed in between: the next wake-up follows it.
-            Ok(head) if head.revision > served.revision => {}
-            Ok(head) => {
-                warn!(served = %served.revision, store = %head.revision, "the store went back: reading it anew");
-                self.reload().await;
-            }
-            Err(error) => self.complain(&error),
         }
     }
 
@@ -333,12 +322,6 @@ impl Task {
     fn complain(&mut self, error: &StoreError) {
         if !std::mem::replace(&mut self.away, true) {
             warn!(%error, "serving the last snapshot");
-        }
-    }
-
-    fn welcome(&mut self) {
-        if std::mem::replace(&mut self.away, false) {
-            info!("the store is back");
         }
     }
 
@@ -404,6 +387,12 @@ fn judge(group: &[Request], base: Arc<Fleet>) -> Judged {
 }
 
 fn replay(fleet: &Fleet, records: &[RevisionRecord]) -> Result<Fleet, String> {
+    if records.is_empty() {
+        return Err(format!(
+            "nothing follows revision {}, though the head is beyond it",
+            fleet.revision()
+        ));
+    }
     let mut fleet = fleet.clone();
     for record in records {
         let head = fleet.head();

@@ -7,7 +7,9 @@ pub mod startup;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use fleet::inputs::{Breach, Reply, cluster_list};
+use fleet::kind::Kinds;
 use fleet::log::{Author, Revision};
 use fleet::operation::Operation;
 use fleet::selector::{Selector, SelectorError};
@@ -17,6 +19,7 @@ use store::Store;
 
 use self::engine::{Engine, Status, WriteError, Written};
 use crate::config::{Config, Mode};
+use crate::http::openapi;
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
 
@@ -29,8 +32,9 @@ pub struct App {
     pub engine: Engine,
     pub store: Arc<dyn Store>,
     /// What is served at /openapi.yaml instead of what the kinds give.
-    pub openapi_file: Option<String>,
+    pub openapi_file: Option<Bytes>,
     lists: Mutex<HashMap<ListQuery, (Revision, Reply)>>,
+    openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
 }
 
 /// Which clusters a list for provisioners asks for.
@@ -65,6 +69,7 @@ impl App {
             store,
             openapi_file: None,
             lists: Mutex::default(),
+            openapi: Mutex::default(),
         }
     }
 
@@ -97,6 +102,23 @@ impl App {
             .await
             .expect("judging a write does not panic")
             .map(|outcome| (base, outcome))
+    }
+
+    /// The OpenAPI document, made once for each state of the kinds: anybody may ask for it, as often as they like.
+    pub fn openapi(&self) -> Bytes {
+        if let Some(text) = &self.openapi_file {
+            return text.clone();
+        }
+        let kinds = self.fleet().kinds().clone();
+        let mut kept = self.openapi.lock().expect("not poisoned");
+        match &*kept {
+            Some((of, text)) if Arc::ptr_eq(of, &kinds) => text.clone(),
+            _ => {
+                let text = Bytes::from(fleet::yaml::write(&openapi::document(&kinds, self.mode)));
+                *kept = Some((kinds, text.clone()));
+                text
+            }
+        }
     }
 
     /// The list of clusters for provisioners, made once for each state of the clusters.

@@ -97,6 +97,8 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
     let mut fleet = load(store).await?;
     // Several processes may start together: whoever comes second follows the first.
     while fleet.revision() == Revision::ZERO {
+        // Judged on their own first, so that what is wrong with a kind is not blamed on the seed.
+        kinds_only(config)?;
         let seed = if with_seed { read_seed(config)? } else { None };
         fleet = fill(&fleet, store, &directory, seed.as_ref()).await?;
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
+use arc_swap::ArcSwap;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -18,6 +18,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{debug, warn};
+
+use super::Api;
 
 /// How long a connection may be silent: before its first request, within a request's head, between requests. Flux leaves its
 /// connections idle for 90 s; they are not worth a socket.
@@ -47,10 +49,11 @@ pub fn make_room() -> usize {
     usize::try_from(files.saturating_sub(OWN_FILES).clamp(16, ENOUGH)).unwrap_or(16)
 }
 
-/// Serves until `stop` is true, then lets requests in flight finish, at most `grace` long.
+/// Serves until `stop` is true, then lets requests in flight finish, at most `grace` long. Each connection has what is
+/// served when it is accepted.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    api: Arc<ArcSwap<Api>>,
     most_connections: usize,
     connections: Gauge,
     mut stop: watch::Receiver<bool>,
@@ -85,7 +88,7 @@ pub async fn serve(
             }
         };
         let _unset = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
+        let service = TowerToHyperService::new(Api::clone(&api.load()));
         let connection = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
         let connection = graceful.watch(connection);
         connections.inc();

@@ -9,25 +9,80 @@ pub mod problem;
 pub mod request;
 pub mod service;
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
+use axum::body::{Bytes, HttpBody};
+use axum::http::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::routing::future::RouteFuture;
 use axum::routing::{get, post};
+use futures_util::future::Either;
+use tower::Service;
 
+use self::problem::Problem;
 use crate::app::App;
 use crate::config::Mode;
 
-/// Everything that is served on the main address.
-pub fn router(app: Arc<App>) -> Router {
-    let mut protected = Router::new()
-        .route("/api/v2/flux/clusters", get(poll::clusters).fallback(service::only_get))
-        .route(
-            "/api/v2/flux/clusters/{dns}/{path}",
-            get(poll::inputs).fallback(service::only_get),
-        )
-        .route("/metrics", get(service::metrics).fallback(service::only_get));
+/// Everything that is served on the main address: polls on their own, the rest through a router.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// None while the fleet is being read.
+    app: Option<Arc<App>>,
+    rest: Router,
+}
+
+impl Api {
+    pub fn new(app: Arc<App>) -> Api {
+        Api {
+            rest: routes(app.clone()),
+            app: Some(app),
+        }
+    }
+
+    /// What is served while the fleet is being read: alive, not ready. Its connections are not kept, since the next request
+    /// is for the real thing.
+    pub fn starting() -> Api {
+        let close = || [("connection", "close")];
+        let rest = Router::new()
+            .route(
+                "/health",
+                get(move || async move { (close(), service::health().await) }),
+            )
+            .fallback(move || async move { (close(), Problem::unavailable("the fleet is still being read")) });
+        Api { app: None, rest }
+    }
+}
+
+impl<B> Service<Request<B>> for Api
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<Ready<Result<Response, Infallible>>, RouteFuture<Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        match &self.app {
+            Some(app) if request.uri().path().starts_with(poll::PREFIX) => {
+                Either::Left(ready(Ok(poll::answer(app, &request))))
+            }
+            _ => Either::Right(self.rest.call(request)),
+        }
+    }
+}
+
+fn routes(app: Arc<App>) -> Router {
+    let mut protected = Router::new().route("/metrics", get(service::metrics).fallback(service::only_get));
     if app.mode == Mode::Crud {
         protected = protected
             .route("/kinds", get(crud::kinds).fallback(service::only_get))
@@ -68,12 +123,13 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// What is served on METRICS_ADDR, to whoever can reach it.
-pub fn metrics_router(app: Arc<App>) -> Router {
-    Router::new()
+pub fn metrics(app: Arc<App>) -> Api {
+    let rest = Router::new()
         .route("/metrics", get(service::metrics))
         .route("/health", get(service::health))
         .fallback(service::nothing_here)
-        .with_state(app)
+        .with_state(app);
+    Api { app: None, rest }
 }
 
 /// Extractors of the framework refuse in plain text (a path that is not UTF-8, say): every error of ours is a problem.
@@ -85,7 +141,7 @@ async fn tidy_rejections(request: axum::extract::Request, next: axum::middleware
         .get("content-type")
         .is_some_and(|kind| kind == "application/problem+json");
     match status.is_client_error() && !is_problem {
-        true => problem::Problem::bad_request("the path or the query string cannot be read").into_response(),
+        true => Problem::bad_request("the path or the query string cannot be read").into_response(),
         false => response,
     }
 }

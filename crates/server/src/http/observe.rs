@@ -1,4 +1,4 @@
-//! What happens around every request: its id, who asks, how long it takes, one line in the log.
+//! What happens around every request that is not a poll: its id, who asks, how long it takes, one line in the log.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,23 +16,19 @@ use crate::app::App;
 use crate::metrics::{ReasonLabels, RequestLabels};
 use crate::tokens::{Actor, Right};
 
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static CHANGE_REASON: HeaderName = HeaderName::from_static("x-change-reason");
 
 /// The id of a request: the caller's, if it is one that can be logged, else our own.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub HeaderValue);
 
-/// Marks a response as a poll, which is counted and logged on its own.
-#[derive(Clone, Copy, Debug)]
-pub struct IsPoll;
-
 pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
+    let uri = request.uri().clone();
     request.extensions_mut().insert(RequestId(id.clone()));
 
     let mut response = next.run(request).await;
@@ -41,27 +37,22 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let elapsed = started.elapsed();
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let actor = response.extensions().get::<Actor>().map_or("-", |actor| &actor.name);
-    let is_poll = response.extensions().get::<IsPoll>().is_some();
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     let shown = id.to_str().unwrap_or_default();
     // Reads that went well are many and say little.
     let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD);
     if quiet {
-        debug!(%method, route, path, status, milliseconds, request_id = shown, actor, "request");
+        debug!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
     } else {
-        info!(%method, route, path, status, milliseconds, request_id = shown, actor, "request");
+        info!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
     }
-    if is_poll {
-        app.metrics.poll_seconds.observe(elapsed.as_secs_f64());
-    } else {
-        let labels = RequestLabels {
-            method: method_name(&method),
-            route: route.to_owned(),
-            status,
-        };
-        app.metrics.requests.get_or_create(&labels).inc();
-        app.metrics.request_seconds.observe(elapsed.as_secs_f64());
-    }
+    let labels = RequestLabels {
+        method: method_name(&method),
+        route: route.to_owned(),
+        status,
+    };
+    app.metrics.requests.get_or_create(&labels).inc();
+    app.metrics.request_seconds.observe(elapsed.as_secs_f64());
     response.headers_mut().insert(REQUEST_ID.clone(), id);
     response
 }
@@ -79,7 +70,7 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-fn request_id(headers: &HeaderMap) -> HeaderValue {
+pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
         (1..=128).contains(&bytes.len())

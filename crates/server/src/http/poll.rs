@@ -1,72 +1,124 @@
-//! What Flux asks for. A poll is a lookup of bytes.
+//! What Flux asks for. A poll is a lookup of bytes, and it is nearly all of the traffic, so polls do not go through the
+//! router: one plain function answers them, from the token to the log line.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
 use axum::http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, USER_AGENT, VARY,
 };
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use fleet::document::Etag;
 use fleet::inputs::Reply;
 use fleet::snapshot::Poll;
+use percent_encoding::percent_decode_str;
 
-use super::observe::IsPoll;
+use super::observe::{self, REQUEST_ID};
 use super::problem::Problem;
 use super::request::Query;
 use crate::app::{App, ListError, ListQuery};
 use crate::metrics::PollLabels;
+use crate::tokens::Right;
 
+/// Where polls live.
+pub const PREFIX: &str = "/api/v2/flux/";
 /// From this many connections on, Flux's are closed after the reply: it opens one per poll and leaves it idle.
 const CROWDED: i64 = 1024;
 
-/// `GET /api/v2/flux/clusters/{dns}/{path}`
-pub async fn inputs(
-    State(app): State<Arc<App>>,
-    Path((dns, path)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let poll = app.engine.peek().poll(&dns, &path);
-    let response = match &poll {
-        Poll::Reply(found) => reply(&headers, found),
-        Poll::UnknownCluster => Problem::not_found(format!("no cluster has the DNS name \"{dns}\"")).into_response(),
-        Poll::UnknownKind => Problem::not_found(format!("no kind has the path \"{path}\"")).into_response(),
-        Poll::Breach(breach) => Problem::broken_reply(breach).into_response(),
+/// Answers everything under [`PREFIX`].
+pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
+    let started = Instant::now();
+    let headers = request.headers();
+    let actor = observe::authorize(app, headers, Right::Read);
+    let (kind, outcome) = match (&actor, request.method()) {
+        (Err(problem), _) => (Cow::Borrowed("none"), Err(problem.clone())),
+        (Ok(_), &Method::GET | &Method::HEAD) => find(app, request.uri()),
+        (Ok(_), method) => (
+            Cow::Borrowed("none"),
+            Err(Problem::method_not_allowed(method, "GET, HEAD")),
+        ),
     };
-    // Paths that are no kind's are anybody's to make up: they share one label.
-    let kind = if matches!(poll, Poll::UnknownKind) {
-        "unknown".to_owned()
-    } else {
-        path
+    let mut response = match outcome {
+        Ok(found) => reply(headers, &found),
+        Err(problem) => {
+            let id = observe::request_id(headers);
+            let (status, path) = (problem.status().as_u16(), request.uri().path());
+            let name = actor.as_ref().map_or("-", |actor| &actor.name);
+            tracing::info!(method = %request.method(), path, status, request_id = ?id, actor = name, "poll refused");
+            let mut response = problem.into_response();
+            response.headers_mut().insert(REQUEST_ID.clone(), id);
+            response
+        }
     };
-    finish(&app, &headers, kind, response)
-}
-
-/// `GET /api/v2/flux/clusters`
-pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
-    let response = match list(&app, &uri) {
-        Ok(found) => reply(&headers, &found),
-        Err(problem) => problem.into_response(),
-    };
-    finish(&app, &headers, "clusters".to_owned(), response)
-}
-
-fn finish(app: &App, headers: &HeaderMap, kind: String, mut response: Response) -> Response {
-    let labels = PollLabels {
-        kind,
-        status: response.status().as_u16(),
-    };
-    app.metrics.polls.get_or_create(&labels).inc();
     let is_flux = |agent: &HeaderValue| agent.as_bytes().starts_with(b"flux-operator/");
     if app.metrics.connections.get() > CROWDED && headers.get(USER_AGENT).is_some_and(is_flux) {
         response
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response.extensions_mut().insert(IsPoll);
+    let elapsed = started.elapsed();
+    let status = response.status().as_u16();
+    tracing::debug!(
+        path = request.uri().path(),
+        status,
+        microseconds = elapsed.as_micros(),
+        "poll"
+    );
+    let labels = PollLabels {
+        kind: kind.into_owned(),
+        status,
+    };
+    app.metrics.polls.get_or_create(&labels).inc();
+    app.metrics.poll_seconds.observe(elapsed.as_secs_f64());
     response
+}
+
+/// What is asked for, and under which label it is counted. What is nobody's is anybody's to make up, so it shares a label.
+fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
+    let unknown = || {
+        (
+            Cow::Borrowed("none"),
+            Err(Problem::not_found(format!("there is nothing at {}", uri.path()))),
+        )
+    };
+    let Some(rest) = uri
+        .path()
+        .strip_prefix(PREFIX)
+        .and_then(|rest| rest.strip_prefix("clusters"))
+    else {
+        return unknown();
+    };
+    if rest.is_empty() {
+        return (Cow::Borrowed("clusters"), list(app, uri));
+    }
+    let mut segments = rest.split('/');
+    let (Some(""), Some(dns), Some(path), None) = (segments.next(), segments.next(), segments.next(), segments.next())
+    else {
+        return unknown();
+    };
+    let (Ok(dns), Ok(path)) = (
+        percent_decode_str(dns).decode_utf8(),
+        percent_decode_str(path).decode_utf8(),
+    ) else {
+        return (
+            Cow::Borrowed("none"),
+            Err(Problem::bad_request("the path is not UTF-8")),
+        );
+    };
+    match app.engine.peek().poll(&dns, &path) {
+        Poll::Reply(reply) => (path, Ok(reply)),
+        Poll::UnknownCluster => (
+            path,
+            Err(Problem::not_found(format!("no cluster has the DNS name \"{dns}\""))),
+        ),
+        Poll::UnknownKind => (
+            Cow::Borrowed("none"),
+            Err(Problem::not_found(format!("no kind has the path \"{path}\""))),
+        ),
+        Poll::Breach(breach) => (path, Err(Problem::broken_reply(&breach))),
+    }
 }
 
 fn list(app: &App, uri: &Uri) -> Result<Reply, Problem> {

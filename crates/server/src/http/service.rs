@@ -9,7 +9,6 @@ use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::openapi;
 use super::problem::Problem;
 use crate::app::App;
 
@@ -30,11 +29,11 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
 
 /// `GET /openapi.yaml`
 pub async fn openapi_yaml(State(app): State<Arc<App>>) -> Response {
-    let text = match &app.openapi_file {
-        Some(text) => text.clone(),
-        None => fleet::yaml::write(&openapi::document(app.fleet().kinds(), app.mode)),
-    };
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))], text).into_response()
+    (
+        [(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))],
+        app.openapi(),
+    )
+        .into_response()
 }
 
 /// `GET /metrics`

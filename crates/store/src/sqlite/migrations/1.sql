@@ -11,7 +11,7 @@ CREATE TABLE revisions (
     digest     BLOB NOT NULL
 ) STRICT;
 
-CREATE INDEX revisions_by_actor ON revisions (actor);
+CREATE INDEX revisions_by_actor ON revisions (actor, revision);
 
 CREATE TABLE changes (
     revision INTEGER NOT NULL,
@@ -24,9 +24,11 @@ CREATE TABLE changes (
     PRIMARY KEY (revision, idx)
 ) STRICT;
 
-CREATE INDEX changes_by_resource ON changes (kind, id);
+-- Each ends in the order of the log, so that a page of it is read without sorting the rest.
+CREATE INDEX changes_by_kind ON changes (kind, revision, idx);
+CREATE INDEX changes_by_resource ON changes (id, kind, revision, idx);
 
--- What the log adds up to at its head.
+-- What the log adds up to at its head. With row ids, like the log: a body of 2 KB does not fit a key's page.
 CREATE TABLE resources (
     kind       TEXT NOT NULL,
     id         TEXT NOT NULL,

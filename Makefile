@@ -1,0 +1,51 @@
+# Two commands do everything: `make run` starts the product, `make test` checks it. `make help` lists the rest.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export AUTH_TOKEN ?= demo-read-token
+export CRUD_AUTH_TOKEN ?= demo-write-token
+LISTEN_ADDR ?= 127.0.0.1:8080
+PYTHON_TOOLS := target/python-tools
+
+.PHONY: help run test lint deny firestone generate verify bench clean
+
+help: ## List the commands.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## Build and start the server on SQLite with the demo fleet.
+	cargo build --release --bin flux-resourceset
+	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/run.sh
+
+test: lint verify deny firestone ## Everything that must hold before a change lands.
+	cargo test --workspace
+
+lint: ## Format and lint, warnings denied.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+deny: ## Licences, sources and bans of the dependencies.
+	scripts/cargo-deny.sh
+
+firestone: $(PYTHON_TOOLS)/ready ## The shipped kinds are valid Firestone resources; the OpenAPI document is valid.
+	scripts/check-firestone.sh $(PYTHON_TOOLS)/bin
+
+generate: ## Write what is derived from the kinds: openapi/openapi.yaml.
+	mkdir -p openapi
+	cargo run --quiet --bin flux-resourceset -- openapi > target/openapi.yaml
+	mv target/openapi.yaml openapi/openapi.yaml
+
+verify: ## Fail when what `make generate` writes is stale.
+	cargo run --quiet --bin flux-resourceset -- openapi > target/openapi.yaml
+	diff -u openapi/openapi.yaml target/openapi.yaml || { echo "openapi/openapi.yaml is stale: run make generate" >&2; exit 1; }
+
+bench: ## Measure, as ratios to a yardstick in the same run; writes docs/benchmarks.md (about 10 minutes).
+	cargo build --release --bin flux-resourceset --package bench --package flux-resourceset
+	cargo run --release --package bench -- --out docs/benchmarks.md
+
+clean: ## Remove what was built, and the demo's database.
+	cargo clean
+	rm -f data/*.db data/*.db-shm data/*.db-wal
+
+$(PYTHON_TOOLS)/ready: scripts/python-tools.txt scripts/python-tools.sh
+	scripts/python-tools.sh $(PYTHON_TOOLS)

@@ -1,0 +1,121 @@
+//! The database is away: polls go on, writes say so.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fleet::log::{Batch, Head, Revision, RevisionRecord, State};
+use serde_json::json;
+use store::{AuditQuery, AuditRecord, CommitError, Memory, Store, StoreError};
+
+use crate::support::{DEMO, DEMO_DNS, PATHS, Setup};
+
+/// A store that can be taken away.
+#[derive(Debug, Default)]
+struct Fragile {
+    inner: Memory,
+    away: AtomicBool,
+}
+
+impl Fragile {
+    fn check(&self) -> Result<(), StoreError> {
+        match self.away.load(Ordering::SeqCst) {
+            true => Err(StoreError::Unavailable {
+                place: "the test's store".into(),
+                detail: "gone fishing".into(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Fragile {
+    async fn load(&self) -> Result<State, StoreError> {
+        self.check()?;
+        self.inner.load().await
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        self.check()?;
+        self.inner.head().await
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+        self.check()?;
+        self.inner.changes(after, limit).await
+    }
+
+    async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
+        self.check()?;
+        self.inner.commit(base, batches).await
+    }
+
+    async fn head_moved(&self) {
+        self.inner.head_moved().await;
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
+        self.check()?;
+        self.inner.audit(query).await
+    }
+
+    async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        self.check()?;
+        self.inner.applied().await
+    }
+
+    async fn close(&self) {}
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_reads_go_on_and_writes_are_told_to_come_back() {
+    let store = Arc::new(Fragile::default());
+    let app = Setup::default().store(store.clone()).start().await;
+    let mut before = Vec::new();
+    for path in PATHS {
+        before.push(app.poll(DEMO_DNS, path).await.expect(200).etag());
+    }
+    store.away.store(true, Ordering::SeqCst);
+
+    for (path, etag) in PATHS.iter().zip(&before) {
+        assert_eq!(&app.poll(DEMO_DNS, path).await.expect(200).etag(), etag);
+    }
+    app.get("/api/v2/flux/clusters").await.expect(200);
+    app.get("/clusters").await.expect(200);
+    app.get("/ready").await.expect(200);
+    app.get("/openapi.yaml").await.expect(200);
+    app.poll("never-known.example.com", "namespaces").await.problem(404, "not-found");
+    app.patch(format!("/clusters/{DEMO}?dry_run=true"), &json!({"node_count": 1})).await.expect(200);
+
+    for reply in [
+        app.post("/namespaces", &json!({"id": "x"})).await,
+        app.delete(format!("/clusters/{DEMO}")).await,
+        app.get("/changes").await,
+    ] {
+        assert!(!reply.header("retry-after").is_empty(), "{}", reply.what);
+        reply.problem(503, "unavailable");
+    }
+    // What is invalid is said to be so, whatever the store does.
+    app.post("/namespaces", &json!({"id": "UPPER"})).await.problem(422, "invalid");
+    assert_eq!(app.input_ids(DEMO_DNS, "namespaces").await.len(), 3);
+    assert_eq!(app.revision(), 1);
+
+    store.away.store(false, Ordering::SeqCst);
+    app.post("/namespaces", &json!({"id": "x"})).await.expect(201);
+    assert_eq!(app.revision(), 2);
+    assert_eq!(app.get("/changes?after=1").await.expect(200).array().len(), 1);
+}
+
+#[tokio::test]
+async fn what_another_process_writes_is_served_here() {
+    let one = Setup::default().sqlite().start().await;
+    let other = Setup {
+        config: one.config().clone(),
+        ..Setup::default().read_only()
+    };
+    let other = other.start().await;
+    one.delete(format!("/clusters/{DEMO}")).await.expect(204);
+    crate::support::until("the other process has seen it", || other.revision() == one.revision()).await;
+    assert_eq!(other.poll(DEMO_DNS, "namespaces").await.expect(200).text(), r#"{"inputs":[]}"#);
+}

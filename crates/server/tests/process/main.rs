@@ -1,0 +1,19 @@
+//! The server as its users meet it: the real binary, started, asked over the wire, signalled, killed.
+//!
+//! Every process has a folder of its own and an address on the loopback that the system chooses, so that tests run side by
+//! side. What is waited for is a condition (a line of the log, a reply, the end of the process), never a time.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod server;
+
+mod configuration;
+mod durability;
+mod import;
+mod limits;
+mod observing;
+mod seed;
+mod sharing;
+mod shutdown;
+mod tokens;

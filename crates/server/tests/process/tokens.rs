@@ -1,0 +1,151 @@
+//! Who may do what, from variables and files, also while a token is being replaced.
+
+use serde_json::{Value, json};
+
+use crate::server::{Folder, READ, Server, WRITE, cluster, eventually};
+
+/// A server whose tokens come from files alone.
+fn start(folder: &Folder) -> Server {
+    let setup = folder.crud().without("AUTH_TOKEN").without("CRUD_AUTH_TOKEN");
+    let setup = setup.env("AUTH_TOKEN_FILE", folder.path("read"));
+    setup.env("CRUD_AUTH_TOKEN_FILE", folder.path("write")).start()
+}
+
+fn status(server: &Server, token: &str) -> (u16, u16) {
+    let client = server.with(token);
+    let read = client.get("/clusters").status;
+    // Changes nothing, so that it can be asked at any time.
+    let write = client.post("/batch", &json!({"operations": []})).status;
+    (read, write)
+}
+
+const NOTHING: (u16, u16) = (401, 401);
+const READS: (u16, u16) = (200, 403);
+
+/// A good token may write, whatever is said about the empty batch.
+fn writes(server: &Server, token: &str) -> bool {
+    let (read, write) = status(server, token);
+    read == 200 && write != 401 && write != 403
+}
+
+#[test]
+fn two_tokens_hold_during_a_rotation() {
+    let folder = Folder::new();
+    folder.write("read", "read-old\n\n  read-new  \n");
+    folder.write("write", "# both until Friday\r\nwrite-old\r\nwrite-new\r\n");
+    let server = start(&folder);
+    for token in ["read-old", "read-new"] {
+        assert_eq!(status(&server, token), READS);
+    }
+    for token in ["write-old", "write-new"] {
+        assert!(writes(&server, token));
+    }
+    for token in ["", "# both until Friday", "read-old\n", "read-ol", "read-oldd", READ] {
+        let token = token.trim_end();
+        if token != "read-old" {
+            assert_eq!(status(&server, token), NOTHING, "{token}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changes_is_followed_and_a_broken_one_keeps_the_old_tokens() {
+    let folder = Folder::new();
+    folder.write("read", "read-1\n");
+    folder.write("write", "write-1\n");
+    let server = start(&folder);
+    assert_eq!(status(&server, "read-1"), READS);
+
+    folder.write("read", "read-1\nread-2\n");
+    eventually("the second token holds", || status(&server, "read-2") == READS);
+    assert_eq!(status(&server, "read-1"), READS);
+    folder.write("read", "read-2\n");
+    eventually("the first token is gone", || status(&server, "read-1") == NOTHING);
+    folder.write("write", "write-2\n");
+    eventually("the writer's is followed, too", || writes(&server, "write-2"));
+    assert_eq!(status(&server, "write-1"), NOTHING);
+
+    // Empty, gone, not text: none of them locks everybody out.
+    folder.write("read", "\n");
+    server.process.line("read: holds no token");
+    std::fs::remove_file(folder.path("write")).unwrap();
+    folder.write("read", "read-2\n");
+    server.process.line("write: No such file or directory");
+    folder.write("write", b"\xff\xfe\n");
+    server.process.line("valid UTF-8");
+    assert_eq!(status(&server, "read-2"), READS);
+    assert!(writes(&server, "write-2"));
+
+    folder.write("write", "write-3\n");
+    eventually("a good file is followed again", || writes(&server, "write-3"));
+    let complaints = server.process.log();
+    let complaints = complaints
+        .iter()
+        .filter(|line| line.contains("keeping the tokens in force"));
+    assert_eq!(complaints.count(), 3, "each problem is said once");
+    let log = server.stop().stderr;
+    for secret in ["read-1", "read-2", "write-1", "write-2", "write-3"] {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
+}
+
+#[test]
+fn the_name_of_a_token_is_the_actor_of_its_changes() {
+    let folder = Folder::new();
+    folder.write("read", "auditor:read-a\n");
+    folder.write("write", "ci@example.com:write-a\nwrite-b\nodd name:write-c\n");
+    let server = start(&folder);
+    assert_eq!(status(&server, "read-a"), READS);
+    let write = |token: &str, id: &str| server.with(token).post("/clusters", &cluster(id)).expect(201);
+    write("write-a", "a");
+    write("write-b", "b");
+    // What has no name in front is a token as a whole.
+    write("odd name:write-c", "c");
+    let reader = server.with("read-a");
+    let changes = reader.get("/changes?kind=clusters").expect(200).json();
+    let actors: Vec<_> = changes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|change| &change["actor"])
+        .collect();
+    assert_eq!(actors, ["ci@example.com", "write", "write"]);
+    let of = |actor: &str| reader.get(&format!("/changes?actor={actor}")).expect(200).json();
+    assert_eq!(of("ci@example.com").as_array().map(Vec::len), Some(1));
+    assert_eq!(of("ci@example.com")[0]["id"], "a");
+
+    // A name alone can change, too.
+    folder.write("write", "cd@example.com:write-a\n");
+    eventually("the first token has its new name", || {
+        let id = format!("d-{}", server.with("write-a").ids("clusters").len());
+        write("write-a", &id);
+        let changes = reader.get(&format!("/changes?id={id}")).expect(200).json();
+        changes[0]["actor"] == Value::from("cd@example.com")
+    });
+}
+
+#[test]
+fn variables_and_files_hold_together() {
+    let folder = Folder::new();
+    folder.write("read", "read-file\n");
+    let server = folder.crud().env("AUTH_TOKEN_FILE", folder.path("read")).start();
+    assert_eq!(status(&server, READ), READS);
+    assert_eq!(status(&server, "read-file"), READS);
+    assert!(writes(&server, WRITE));
+}
+
+#[test]
+fn without_a_token_of_their_own_writers_use_the_one_for_reading() {
+    let folder = Folder::new();
+    let server = folder.crud().without("CRUD_AUTH_TOKEN").start();
+    server.reader().post("/clusters", &cluster("a")).expect(201);
+    assert_eq!(status(&server, WRITE), NOTHING);
+}
+
+#[test]
+fn a_token_with_blanks_around_it_is_the_token() {
+    // As `echo` and Kubernetes secrets leave it.
+    let folder = Folder::new();
+    let server = folder.crud().env("AUTH_TOKEN", format!("{READ}\n")).start();
+    assert_eq!(status(&server, READ), READS);
+}
