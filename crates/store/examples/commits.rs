@@ -25,13 +25,10 @@ async fn main() {
     let mut times = Vec::new();
     let mut before = None;
     for n in 0..singles {
-        let after = body(&format!("single-{run}"), n);
-        let times_of = commit(
-            &store,
-            vec![change(format!("single-{run}"), before.replace(after.clone()), after)],
-        )
-        .await;
-        times.push(times_of);
+        let id = format!("single-{run}");
+        let after = body(&id, n);
+        let change = change(id, before.replace(after.clone()), after);
+        times.push(commit(&store, vec![change]).await);
     }
     times.sort_unstable();
     if let (Some(median), Some(worst)) = (times.get(singles / 2), times.last()) {

@@ -175,40 +175,33 @@ impl File {
             sqlx::Error::Database(e) => e.message().to_owned(),
             e => e.to_string(),
         };
-        let (place, explain) = (self.place(), |what: &str| format!("{what} ({message})"));
+        let hint = match code(error) {
+            Some(5 | 6) => "another process holds its lock",
+            Some(8) => "it cannot be written; check the permissions of the file and its folder",
+            Some(13) => "there is no space left",
+            Some(14) => "it cannot be opened; check that it is a file, and the permissions of its folder",
+            Some(26) => "it is no SQLite database",
+            _ => "",
+        };
+        let detail = if hint.is_empty() {
+            message
+        } else {
+            format!("{hint} ({message})")
+        };
+        let place = self.place();
         match (code(error), error) {
-            (Some(5 | 6), _) => StoreError::Unavailable {
-                place,
-                detail: explain("another process holds its lock"),
-            },
-            (Some(8), _) => StoreError::Unavailable {
-                place,
-                detail: explain("it cannot be written; check the permissions of the file and its folder"),
-            },
-            (Some(13), _) => StoreError::Unavailable {
-                place,
-                detail: explain("there is no space left"),
-            },
-            (Some(14), _) => StoreError::Unavailable {
-                place,
-                detail: explain("it cannot be opened; check that it is a file, and the permissions of its folder"),
-            },
-            (Some(26), _) => StoreError::Corrupt {
-                place,
-                detail: explain("it is no SQLite database"),
-            },
-            // Wrong content: malformed pages, tables that are not as we made them, values that we never wrote.
-            (Some(1 | 11 | 19), _)
+            // Malformed pages, tables that are not as we made them, values that we never wrote.
+            (Some(1 | 11 | 19 | 26), _)
             | (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_)) => {
-                StoreError::Corrupt { place, detail: message }
+                StoreError::Corrupt { place, detail }
             }
-            _ => StoreError::Unavailable { place, detail: message },
+            _ => StoreError::Unavailable { place, detail },
         }
     }
 }
 
 /// SQLite's primary result code, <https://www.sqlite.org/rescode.html>.
-pub(super) fn code(error: &sqlx::Error) -> Option<i32> {
+fn code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(extended & 0xff)
 }
