@@ -6,7 +6,9 @@
 mod file;
 mod upkeep;
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -277,18 +279,46 @@ async fn write(
         });
         sql.build().execute(&mut *conn).await?;
     }
-    for batch in batches {
-        if let Err(e) = apply(conn, batch).await {
-            let violated = e.as_database_error().is_some_and(|e| e.is_unique_violation());
-            let duplicate = if violated { duplicate(conn, batch).await? } else { None };
-            return duplicate.map_or(Err(e), |duplicate| Ok(Err(duplicate)));
-        }
+    let batch = net(batches);
+    if let Err(e) = apply(conn, &batch).await {
+        let violated = e.as_database_error().is_some_and(|e| e.is_unique_violation());
+        let duplicate = if violated { duplicate(conn, &batch).await? } else { None };
+        return duplicate.map_or(Err(e), |duplicate| Ok(Err(duplicate)));
     }
     sqlx::query("COMMIT").execute(&mut *conn).await?;
     Ok(Ok(()))
 }
 
-/// Brings the state from one revision to the next.
+/// What the batches add up to, from the first `before` of each resource to its last `after`: one transaction needs to write
+/// the state only once, however many writers share it.
+fn net(batches: &[Batch]) -> Cow<'_, Batch> {
+    if let [one] = batches {
+        return Cow::Borrowed(one);
+    }
+    let mut net = Batch::default();
+    let mut places = HashMap::new();
+    for batch in batches {
+        net.applied.extend(batch.applied.iter().cloned());
+        for change in &batch.changes {
+            match places.entry((&change.kind, &change.id)) {
+                Entry::Vacant(place) => {
+                    place.insert(net.changes.len());
+                    net.changes.push(change.clone());
+                }
+                Entry::Occupied(place) => {
+                    let first: &mut Change = &mut net.changes[*place.get()];
+                    *first = Change {
+                        before: first.before.take(),
+                        ..change.clone()
+                    };
+                }
+            }
+        }
+    }
+    Cow::Owned(net)
+}
+
+/// Brings the state from one revision to another.
 async fn apply(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<()> {
     // All of them leave before any comes in, so that two resources can swap their unique value.
     let mut leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();

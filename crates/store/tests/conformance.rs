@@ -62,6 +62,7 @@ for_every_engine! {
     digests_chain,
     changes_are_paged_by_whole_revisions,
     batches_of_one_commit_get_consecutive_revisions,
+    batches_of_one_commit_may_touch_the_same_resource,
     no_batches_make_no_revision,
     a_batch_without_changes_is_a_revision,
     a_large_revision_is_one_revision,
@@ -305,6 +306,21 @@ async fn batches_of_one_commit_get_consecutive_revisions(f: Fixture) {
         ["anna", "bert", "carl"]
     );
     assert!(resources(&*f.store).await.is_empty());
+}
+
+async fn batches_of_one_commit_may_touch_the_same_resource(f: Fixture) {
+    let gone = |dns: &str| change("clusters", "a", Some(dns), None);
+    let batches = [
+        batch(vec![cluster("a", None, "one")]),
+        batch(vec![cluster("a", Some("one"), "two"), cluster("b", None, "one")]),
+        batch(vec![gone("two")]),
+        batch(vec![cluster("a", None, "three"), cluster("c", None, "two")]),
+    ];
+    commit(&*f.store, &batches).await;
+    let records = log(&*f.store).await;
+    assert_eq!(records.len(), 4);
+    assert_chained(&records);
+    assert_eq!(resources(&*f.store).await, replay(&records));
 }
 
 async fn no_batches_make_no_revision(f: Fixture) {
