@@ -23,8 +23,12 @@ impl Fleet {
     pub fn diagnose(&self, cluster: &Cluster) -> Vec<Diagnostic> {
         let document = cluster.document().body.parse();
         let mut found = Vec::new();
-        let mut patched: BTreeMap<&str, ()> =
-            document["patches"].as_object().into_iter().flatten().map(|(id, _)| (id.as_str(), ())).collect();
+        let mut patched: BTreeMap<&str, ()> = document["patches"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(id, _)| (id.as_str(), ()))
+            .collect();
         for kind in self.kinds().definitions() {
             self.diagnose_kind(kind, cluster, &document, &mut found);
             if kind.flux.patches {
@@ -36,7 +40,11 @@ impl Fleet {
         if let Some(kind) = self.kinds().definitions().find(|kind| kind.flux.patches) {
             for id in patched.into_keys() {
                 let known = self.document(&kind.name, id).is_some();
-                let why = if known { "is not assigned to this cluster" } else { "does not exist" };
+                let why = if known {
+                    "is not assigned to this cluster"
+                } else {
+                    "does not exist"
+                };
                 found.push(Diagnostic {
                     code: "unused",
                     kind: kind.name.to_string(),
@@ -49,7 +57,9 @@ impl Fleet {
     }
 
     fn diagnose_kind(&self, kind: &Kind, cluster: &Cluster, document: &Value, found: &mut Vec<Diagnostic>) {
-        let Some(definitions) = self.definitions(&kind.name) else { return };
+        let Some(definitions) = self.definitions(&kind.name) else {
+            return;
+        };
         let mut report = |code, id: &str, detail: String| {
             found.push(Diagnostic {
                 code,
@@ -68,13 +78,22 @@ impl Fleet {
                         running.insert(id, kind.renders(definition.value()));
                     }
                 }
-                None => report("dangling", id, format!("there is no {} \"{id}\": the reference is skipped", kind.singular)),
+                None => report(
+                    "dangling",
+                    id,
+                    format!("there is no {} \"{id}\": the reference is skipped", kind.singular),
+                ),
             }
         }
         if let Some(field) = &kind.flux.depends_on {
             for (id, object) in &running {
                 let definition = definitions.get(id).expect("it runs");
-                for dependency in definition.value()[field].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                for dependency in definition.value()[field]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                {
                     match (running.get(dependency), object) {
                         (None, _) => report(
                             "stalled",

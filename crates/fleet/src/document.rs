@@ -18,7 +18,9 @@ impl Etag {
 
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let digest = Sha256::digest(bytes);
-        Etag(u128::from_be_bytes(digest[..16].try_into().expect("SHA-256 has 32 bytes")))
+        Etag(u128::from_be_bytes(
+            digest[..16].try_into().expect("SHA-256 has 32 bytes"),
+        ))
     }
 }
 

@@ -58,10 +58,25 @@ pub fn apply(mut document: Value) -> Result<Operation, Violation> {
     };
     if fields.contains_key("schema") {
         kind::name_of(&document)?;
-        return Ok(Operation::new(KINDS, Verb::Apply { id: None, value: document }));
+        return Ok(Operation::new(
+            KINDS,
+            Verb::Apply {
+                id: None,
+                value: document,
+            },
+        ));
     }
     match fields.remove("kind") {
-        Some(Value::String(kind)) => Ok(Operation::new(kind, Verb::Apply { id: None, value: document })),
-        _ => Err(Violation::new("/kind", "a document names its kind, as in \"kind\": \"clusters\"")),
+        Some(Value::String(kind)) => Ok(Operation::new(
+            kind,
+            Verb::Apply {
+                id: None,
+                value: document,
+            },
+        )),
+        _ => Err(Violation::new(
+            "/kind",
+            "a document names its kind, as in \"kind\": \"clusters\"",
+        )),
     }
 }

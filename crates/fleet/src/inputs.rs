@@ -47,7 +47,9 @@ impl Reply {
     /// The plain body, for the few who do not take gzip.
     pub fn identity(&self) -> Bytes {
         let mut body = Vec::with_capacity(self.size);
-        GzDecoder::new(&self.gzip[..]).read_to_end(&mut body).expect("our own gzip unpacks");
+        GzDecoder::new(&self.gzip[..])
+            .read_to_end(&mut body)
+            .expect("our own gzip unpacks");
         body.into()
     }
 
@@ -94,7 +96,9 @@ pub fn body(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result
     for reference in references(kind, &document) {
         let id = reference_id(reference);
         // Dangling: skipped here, and reported by the metric, the log and the diagnostics.
-        let Some(definition) = definitions.get(id) else { continue };
+        let Some(definition) = definitions.get(id) else {
+            continue;
+        };
         if !seen.insert(id) {
             return Err(Breach::Twice(id.to_owned()));
         }
@@ -166,7 +170,10 @@ impl<'a> Effective<'a> {
     }
 
     pub fn get(&self, name: &str) -> Option<&'a Value> {
-        self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| *value)
+        self.fields
+            .iter()
+            .find(|(field, _)| *field == name)
+            .map(|(_, value)| *value)
     }
 
     /// The fields that the cluster sets against the catalog.
@@ -175,7 +182,10 @@ impl<'a> Effective<'a> {
     }
 
     pub fn to_map(&self) -> Map<String, Value> {
-        self.fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())).collect()
+        self.fields
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).clone()))
+            .collect()
     }
 
     fn write_input(&self, kind: &Kind, cluster_block: &str, out: &mut String) {
@@ -184,7 +194,12 @@ impl<'a> Effective<'a> {
             Nest(Vec<(&'p str, &'p Value)>),
             Cluster,
         }
-        let nested_in = |field: &str| kind.flux.nest.iter().find(|(_, fields)| fields.iter().any(|name| name == field));
+        let nested_in = |field: &str| {
+            kind.flux
+                .nest
+                .iter()
+                .find(|(_, fields)| fields.iter().any(|name| name == field))
+        };
         let mut parts: Vec<(&str, Part<'_>)> = vec![("cluster", Part::Cluster)];
         for &(name, value) in &self.fields {
             match nested_in(name) {

@@ -23,18 +23,47 @@ pub struct Operation {
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Refused when the id is there.
-    Create { id: Option<String>, value: Value },
+    Create {
+        id: Option<String>,
+        value: Value,
+    },
     /// Refused when the id is not there; for kinds, which are put under their name, it makes them.
-    Replace { id: String, value: Value },
+    Replace {
+        id: String,
+        value: Value,
+    },
     /// Creates or replaces.
-    Apply { id: Option<String>, value: Value },
-    Merge { on: Target, form: Form, value: Value },
-    Delete { id: String, cascade: bool },
+    Apply {
+        id: Option<String>,
+        value: Value,
+    },
+    Merge {
+        on: Target,
+        form: Form,
+        value: Value,
+    },
+    Delete {
+        id: String,
+        cascade: bool,
+    },
     /// Makes clusters refer to a definition; a reference that is there keeps what `value` does not name.
-    Assign { id: String, on: Target, value: Map<String, Value> },
-    Unassign { id: String, on: Target, drop_patches: bool },
+    Assign {
+        id: String,
+        on: Target,
+        value: Map<String, Value>,
+    },
+    Unassign {
+        id: String,
+        on: Target,
+        drop_patches: bool,
+    },
     /// Sets and removes values that clusters give a definition.
-    Patch { id: String, on: Target, set: Map<String, Value>, unset: Vec<String> },
+    Patch {
+        id: String,
+        on: Target,
+        set: Map<String, Value>,
+        unset: Vec<String>,
+    },
 }
 
 /// One resource, or the clusters that a selector matches.
@@ -112,8 +141,14 @@ impl BatchRequest {
             return Err(vec![Violation::new("", "a batch is an object with `operations`")]);
         };
         let mut errors = Vec::new();
-        for name in body.keys().filter(|name| !matches!(name.as_str(), "reason" | "operations")) {
-            errors.push(Violation::new(crate::refusal::segment(name), "is not a property of a batch"));
+        for name in body
+            .keys()
+            .filter(|name| !matches!(name.as_str(), "reason" | "operations"))
+        {
+            errors.push(Violation::new(
+                crate::refusal::segment(name),
+                "is not a property of a batch",
+            ));
         }
         let reason = match body.get("reason") {
             None | Some(Value::Null) => None,
@@ -126,17 +161,25 @@ impl BatchRequest {
         let mut operations = Vec::new();
         match body.get("operations") {
             Some(Value::Array(items)) if items.len() > MOST_OPERATIONS => {
-                errors.push(Violation::new("/operations", format!("at most {MOST_OPERATIONS} operations")));
+                errors.push(Violation::new(
+                    "/operations",
+                    format!("at most {MOST_OPERATIONS} operations"),
+                ));
             }
             Some(Value::Array(items)) if !items.is_empty() => {
                 for (n, item) in items.iter().enumerate() {
                     match read(item) {
                         Ok(operation) => operations.push(operation),
-                        Err(found) => errors.extend(found.into_iter().map(|error| error.under(&format!("/operations/{n}")))),
+                        Err(found) => {
+                            errors.extend(found.into_iter().map(|error| error.under(&format!("/operations/{n}"))));
+                        }
                     }
                 }
             }
-            _ => errors.push(Violation::new("/operations", "a batch has an array of operations, at least one")),
+            _ => errors.push(Violation::new(
+                "/operations",
+                "a batch has an array of operations, at least one",
+            )),
         }
         match errors.is_empty() {
             true => Ok(BatchRequest { reason, operations }),
@@ -162,7 +205,8 @@ struct Wire {
 }
 
 fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
-    let wire: Wire = serde_json::from_value(item.clone()).map_err(|error| vec![Violation::new("", error.to_string())])?;
+    let wire: Wire =
+        serde_json::from_value(item.clone()).map_err(|error| vec![Violation::new("", error.to_string())])?;
     let mut errors = Vec::new();
     let allowed: &[&str] = match wire.op.as_str() {
         "create" | "replace" | "apply" => &["id", "value"],
@@ -178,7 +222,10 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
     };
     for name in item.as_object().into_iter().flatten().map(|(name, _)| name.as_str()) {
         if !matches!(name, "op" | "kind" | "if_match") && !allowed.contains(&name) {
-            errors.push(Violation::new(format!("/{name}"), format!("means nothing to \"{}\"", wire.op)));
+            errors.push(Violation::new(
+                format!("/{name}"),
+                format!("means nothing to \"{}\"", wire.op),
+            ));
         }
     }
     let id = |errors: &mut Vec<Violation>| {
@@ -197,28 +244,44 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
         (Some(id), None) => Target::Id(id.clone()),
         (None, Some(selector)) => Target::Selector(selector.clone()),
         _ => {
-            errors.push(Violation::new(format!("/{name}"), format!("either \"{name}\" or \"selector\" is required")));
+            errors.push(Violation::new(
+                format!("/{name}"),
+                format!("either \"{name}\" or \"selector\" is required"),
+            ));
             Target::Id(String::new())
         }
     };
     let errors_ref = &mut errors;
     let verb = match wire.op.as_str() {
-        "create" => Verb::Create { id: wire.id.clone(), value: value(errors_ref) },
+        "create" => Verb::Create {
+            id: wire.id.clone(),
+            value: value(errors_ref),
+        },
         "replace" => {
             let value = value(errors_ref);
             let own = value.get("id").and_then(Value::as_str).map(str::to_owned);
             let id = wire.id.clone().or(own).unwrap_or_else(|| id(errors_ref));
             Verb::Replace { id, value }
         }
-        "apply" => Verb::Apply { id: wire.id.clone(), value: value(errors_ref) },
+        "apply" => Verb::Apply {
+            id: wire.id.clone(),
+            value: value(errors_ref),
+        },
         "merge" => {
             if wire.selector.is_some() && wire.kind != CLUSTERS {
                 errors_ref.push(Violation::new("/selector", "selects clusters, and only those"));
             }
             let on = target(&wire.id, "id", errors_ref);
-            Verb::Merge { on, form: Form::Merge, value: value(errors_ref) }
+            Verb::Merge {
+                on,
+                form: Form::Merge,
+                value: value(errors_ref),
+            }
         }
-        "delete" => Verb::Delete { id: id(errors_ref), cascade: wire.cascade.unwrap_or_default() },
+        "delete" => Verb::Delete {
+            id: id(errors_ref),
+            cascade: wire.cascade.unwrap_or_default(),
+        },
         "assign" => {
             let value = match &wire.value {
                 None | Some(Value::Null) => Map::new(),
@@ -228,7 +291,11 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
                     Map::new()
                 }
             };
-            Verb::Assign { id: id(errors_ref), on: target(&wire.cluster, "cluster", errors_ref), value }
+            Verb::Assign {
+                id: id(errors_ref),
+                on: target(&wire.cluster, "cluster", errors_ref),
+                value,
+            }
         }
         "unassign" => Verb::Unassign {
             id: id(errors_ref),
@@ -249,7 +316,10 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
     };
     let if_match = wire.if_match.as_deref().map(IfMatch::parse);
     if if_match.is_some() && wire.selector.is_some() {
-        errors.push(Violation::new("/if_match", "goes with one resource, not with a selector"));
+        errors.push(Violation::new(
+            "/if_match",
+            "goes with one resource, not with a selector",
+        ));
     }
     match errors.is_empty() {
         true => Ok(Operation::new(wire.kind, verb).when(if_match)),

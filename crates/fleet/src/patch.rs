@@ -26,7 +26,10 @@ pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: 
                 return Err(vec![Violation::new("", "a patch is an object")]);
             };
             let arrays: Vec<&str> = match &*kind.name {
-                CLUSTERS => kinds.definitions().filter_map(|kind| kind.references.as_deref()).collect(),
+                CLUSTERS => kinds
+                    .definitions()
+                    .filter_map(|kind| kind.references.as_deref())
+                    .collect(),
                 _ => Vec::new(),
             };
             for (name, value) in fields {
@@ -64,7 +67,12 @@ const MOST_NODES: usize = 1 << 20;
 /// How many values a document has, and how long its strings are.
 fn weight(value: &Value) -> usize {
     match value {
-        Value::Object(fields) => 1 + fields.iter().map(|(name, value)| name.len() + weight(value)).sum::<usize>(),
+        Value::Object(fields) => {
+            1 + fields
+                .iter()
+                .map(|(name, value)| name.len() + weight(value))
+                .sum::<usize>()
+        }
         Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
         Value::String(text) => 1 + text.len(),
         _ => 1,
@@ -125,15 +133,22 @@ fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &m
         }
         match fields.get("$patch") {
             None => match result.iter_mut().find(|present| reference_id(present) == id) {
-                Some(present) => fields.iter().for_each(|(name, value)| merge_field(present, name, value)),
+                Some(present) => fields
+                    .iter()
+                    .for_each(|(name, value)| merge_field(present, name, value)),
                 None => {
                     let mut added = Value::Object(Map::new());
-                    fields.iter().for_each(|(name, value)| merge_field(&mut added, name, value));
+                    fields
+                        .iter()
+                        .for_each(|(name, value)| merge_field(&mut added, name, value));
                     result.push(added);
                 }
             },
             Some(Value::String(verb)) if verb == "delete" => result.retain(|present| reference_id(present) != id),
-            Some(_) => errors.push(Violation::new(format!("{pointer}/$patch"), "the only value is \"delete\"")),
+            Some(_) => errors.push(Violation::new(
+                format!("{pointer}/$patch"),
+                "the only value is \"delete\"",
+            )),
         }
     }
     merge_field(target, array, &Value::Array(result));

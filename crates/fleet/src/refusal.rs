@@ -80,7 +80,12 @@ impl Refusal {
     pub fn invalid(errors: Vec<Violation>) -> Self {
         let detail = match errors.as_slice() {
             [one] => format!("{}: {}", place(&one.pointer), one.detail),
-            many => format!("{} problems, the first at {}: {}", many.len(), place(&many[0].pointer), many[0].detail),
+            many => format!(
+                "{} problems, the first at {}: {}",
+                many.len(),
+                place(&many[0].pointer),
+                many[0].detail
+            ),
         };
         Refusal {
             errors,

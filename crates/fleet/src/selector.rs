@@ -35,6 +35,8 @@ pub enum SelectorError {
     Syntax { at: usize, expected: &'static str },
     #[error("\"{0}\" is neither a field of clusters nor a label of any cluster")]
     UnknownKey(String),
+    #[error("\"{value}\" is not a value that {key} can have")]
+    UnknownValue { key: String, value: String },
 }
 
 impl Selector {
@@ -42,7 +44,9 @@ impl Selector {
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
         match text.trim() {
             "" => Err(SelectorError::Empty),
-            "*" => Ok(Selector { requirements: Vec::new() }),
+            "*" => Ok(Selector {
+                requirements: Vec::new(),
+            }),
             _ => Parser { text, at: 0 }.selector(),
         }
     }
@@ -56,6 +60,15 @@ impl Selector {
             if !kind.is_some_and(|kind| kind.is_scalar_field(key)) && !fleet.has_label(key) {
                 return Err(SelectorError::UnknownKey(key.clone()));
             }
+            let options = kind.and_then(|kind| kind.schema["properties"][key]["enum"].as_array());
+            if let (Some(options), Test::In(values) | Test::NotIn(values)) = (options, &requirement.test)
+                && let Some(value) = values
+                    .iter()
+                    .find(|value| !options.iter().any(|option| is_text(option, value)))
+            {
+                let (key, value) = (key.clone(), value.clone());
+                return Err(SelectorError::UnknownValue { key, value });
+            }
         }
         Ok(selector)
     }
@@ -64,30 +77,46 @@ impl Selector {
         let head = cluster.head();
         // The document is parsed only for what is not at hand.
         let mut parsed: Option<Value> = None;
-        self.requirements.iter().all(|requirement| match requirement.key.as_str() {
-            "id" => requirement.test.holds(Some(&cluster.document().id)),
-            "environment" => requirement.test.holds(Some(&head.environment)),
-            "cluster_name" => requirement.test.holds(Some(&head.name)),
-            "cluster_dns" => requirement.test.holds_for_dns(&head.dns_key),
-            key => {
-                let document = parsed.get_or_insert_with(|| cluster.document().body.parse());
-                let value = match kind.is_scalar_field(key) {
-                    true => document.get(key),
-                    false => document.get("labels").and_then(|labels| labels.get(key)),
-                };
-                match value {
-                    None | Some(Value::Null) => requirement.test.holds(None),
-                    Some(Value::String(text)) => requirement.test.holds(Some(text)),
-                    Some(other) => requirement.test.holds(Some(&other.to_string())),
+        self.requirements
+            .iter()
+            .all(|requirement| match requirement.key.as_str() {
+                "id" => requirement.test.holds(Some(&cluster.document().id)),
+                "environment" => requirement.test.holds(Some(&head.environment)),
+                "cluster_name" => requirement.test.holds(Some(&head.name)),
+                "cluster_dns" => requirement.test.holds_for_dns(&head.dns_key),
+                key => {
+                    let document = parsed.get_or_insert_with(|| cluster.document().body.parse());
+                    let value = match kind.is_scalar_field(key) {
+                        true => document.get(key),
+                        false => document.get("labels").and_then(|labels| labels.get(key)),
+                    };
+                    match value {
+                        None | Some(Value::Null) => requirement.test.holds(None),
+                        Some(Value::String(text)) => requirement.test.holds(Some(text)),
+                        Some(other) => requirement.test.holds(Some(&other.to_string())),
+                    }
                 }
-            }
-        })
+            })
     }
 
     /// The clusters of the fleet that match, sorted by id.
     pub fn select<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a std::sync::Arc<Cluster>> {
         let kind = fleet.kinds().clusters();
-        fleet.clusters().values().filter(move |cluster| kind.is_some_and(|kind| self.matches(kind, cluster)))
+        fleet
+            .clusters()
+            .values()
+            .filter(move |cluster| kind.is_some_and(|kind| self.matches(kind, cluster)))
+    }
+}
+
+/// Whether a selector names this scalar: it has no quotes for strings.
+fn is_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(own) => own == text,
+        other => {
+            let own = other.to_string();
+            own == text
+        }
     }
 }
 
@@ -153,7 +182,10 @@ impl Parser<'_> {
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
         if self.eat("!") {
             let key = self.word("a key")?;
-            return Ok(Requirement { key, test: Test::Missing });
+            return Ok(Requirement {
+                key,
+                test: Test::Missing,
+            });
         }
         let key = self.word("a key")?;
         let test = match self.peek() {
@@ -199,7 +231,9 @@ impl Parser<'_> {
     fn word(&mut self, expected: &'static str) -> Result<String, SelectorError> {
         self.peek();
         let rest = &self.text[self.at..];
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_./:".contains(c))).unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "-_./:".contains(c)))
+            .unwrap_or(rest.len());
         if end == 0 {
             return self.fail(expected);
         }
@@ -246,7 +280,10 @@ mod tests {
             ("environment=dev", "environment in (dev)"),
             ("environment == dev , team", "environment in (dev),team"),
             ("a!=b,!c", "a notin (b),!c"),
-            ("environment in (dev, qa),x notin (y)", "environment in (dev,qa),x notin (y)"),
+            (
+                "environment in (dev, qa),x notin (y)",
+                "environment in (dev,qa),x notin (y)",
+            ),
             ("tier=", "tier in ()"),
             ("x in (,a)", "x in (,a)"),
             ("*", "*"),
@@ -258,7 +295,9 @@ mod tests {
 
     #[test]
     fn what_does_not_parse_says_where() {
-        for given in ["", "  ", "=a", "a=b,", "a in b", "a in (b", "a>3", "a b", "!", "a=b c", "*,a"] {
+        for given in [
+            "", "  ", "=a", "a=b,", "a in b", "a in (b", "a>3", "a b", "!", "a=b c", "*,a",
+        ] {
             assert!(shown(given).starts_with("error: "), "{given} gave {}", shown(given));
         }
     }

@@ -183,7 +183,10 @@ impl Fleet {
     /// The fleet that a store holds.
     pub fn load(state: State) -> Result<Fleet, String> {
         let mut edit = Edit::new(Fleet::default());
-        let (kinds, rest): (Vec<_>, Vec<_>) = state.resources.into_iter().partition(|resource| &*resource.kind == KINDS);
+        let (kinds, rest): (Vec<_>, Vec<_>) = state
+            .resources
+            .into_iter()
+            .partition(|resource| &*resource.kind == KINDS);
         for kind in kinds {
             edit.put_kind(kind.id, Some((kind.body, kind.origin)));
         }
@@ -277,7 +280,11 @@ impl Fleet {
                 body: kind.document.clone(),
                 etag: kind.etag,
             }),
-            _ => self.definitions.get(kind)?.get(id).map(|definition| definition.document.clone()),
+            _ => self
+                .definitions
+                .get(kind)?
+                .get(id)
+                .map(|definition| definition.document.clone()),
         }
     }
 
@@ -301,7 +308,9 @@ impl Fleet {
         let (Some(list), Some(definitions)) = (cluster.list(&kind.name), self.definitions.get(&kind.name)) else {
             return Ok(Reply::empty());
         };
-        list.reply.get_or_init(|| inputs::reply(kind, cluster, definitions)).as_ref()
+        list.reply
+            .get_or_init(|| inputs::reply(kind, cluster, definitions))
+            .as_ref()
     }
 
     /// How the cluster's reply for `kind` would break the contract, if it would. Cheap in all but extreme cases: the reply is
@@ -338,8 +347,12 @@ fn lower_case(dns: &str) -> std::borrow::Cow<'_, str> {
 pub(crate) type Failures = Vec<(String, Vec<Violation>)>;
 
 fn describe_failures(failed: &Failures) -> String {
-    let errors = failed.iter().flat_map(|(kind, errors)| errors.iter().map(move |error| (kind, error)));
-    let lines: Vec<_> = errors.map(|(kind, error)| format!("kind {kind}, {}: {}", error.pointer, error.detail)).collect();
+    let errors = failed
+        .iter()
+        .flat_map(|(kind, errors)| errors.iter().map(move |error| (kind, error)));
+    let lines: Vec<_> = errors
+        .map(|(kind, error)| format!("kind {kind}, {}: {}", error.pointer, error.detail))
+        .collect();
     lines.join("; ")
 }
 
@@ -390,7 +403,10 @@ impl Edit {
                 Some(old) if old.etag == kind.etag => {}
                 Some(old) if old.references == kind.references => {
                     let users = definitions[&kind.name].users.values().cloned();
-                    self.dirty.entry(kind.name.clone()).or_default().extend(OrdSet::unions(users));
+                    self.dirty
+                        .entry(kind.name.clone())
+                        .or_default()
+                        .extend(OrdSet::unions(users));
                 }
                 // A kind whose array may hold something already: only a store that others wrote to has that.
                 _ => relisted = !self.fleet.clusters.is_empty(),
@@ -423,18 +439,29 @@ impl Edit {
     }
 
     /// Puts or removes a resource that is not a kind. `value` is the parsed `after`, where the caller has it.
-    pub(crate) fn put(&mut self, kind: &str, id: Arc<str>, after: Option<Json>, value: Option<Value>) -> Result<(), String> {
+    pub(crate) fn put(
+        &mut self,
+        kind: &str,
+        id: Arc<str>,
+        after: Option<Json>,
+        value: Option<Value>,
+    ) -> Result<(), String> {
         match kind {
             CLUSTERS => self.put_cluster(id, after, value),
             DECOMMISSIONS => {
                 match after {
-                    Some(body) => self.fleet.decommissions.insert(id.clone(), Arc::new(Document::new(id, body))),
+                    Some(body) => self
+                        .fleet
+                        .decommissions
+                        .insert(id.clone(), Arc::new(Document::new(id, body))),
                     None => self.fleet.decommissions.remove(&id),
                 };
             }
             kind => {
                 let Some((name, definitions)) = self.fleet.definitions.get_key_value(kind) else {
-                    return Err(format!("the store holds \"{id}\" of the kind \"{kind}\", which is not there"));
+                    return Err(format!(
+                        "the store holds \"{id}\" of the kind \"{kind}\", which is not there"
+                    ));
                 };
                 let (name, mut definitions) = (name.clone(), definitions.clone());
                 if let Some(users) = definitions.users.get(&id) {
@@ -446,7 +473,9 @@ impl Edit {
                         definitions.longest = definitions.longest.max(body.as_str().len());
                         let value = value.unwrap_or_else(|| body.parse());
                         let document = Document::new(id.clone(), body);
-                        definitions.documents.insert(id, Arc::new(Definition { document, value }));
+                        definitions
+                            .documents
+                            .insert(id, Arc::new(Definition { document, value }));
                     }
                     None => {
                         definitions.documents.remove(&id);
@@ -463,7 +492,12 @@ impl Edit {
         let old_value = old.as_ref().map(|cluster| cluster.document().body.parse());
         if let Some(old) = &old {
             let key = &old.head.dns_key;
-            if self.fleet.by_dns.get(key).is_some_and(|holder| holder.document().id == id) {
+            if self
+                .fleet
+                .by_dns
+                .get(key)
+                .is_some_and(|holder| holder.document().id == id)
+            {
                 self.fleet.by_dns.remove(key);
             }
         }
@@ -491,13 +525,18 @@ impl Edit {
         for kind in kinds.definitions() {
             let ids = |value: Option<&Value>| -> OrdSet<String> {
                 let references = value.map_or(&[][..], |value| inputs::references(kind, value));
-                references.iter().map(|reference| inputs::reference_id(reference).to_owned()).collect()
+                references
+                    .iter()
+                    .map(|reference| inputs::reference_id(reference).to_owned())
+                    .collect()
             };
             let (old, new) = (ids(before), ids(after));
             if old == new {
                 continue;
             }
-            let Some(definitions) = self.fleet.definitions.get_mut(&kind.name) else { continue };
+            let Some(definitions) = self.fleet.definitions.get_mut(&kind.name) else {
+                continue;
+            };
             for gone in old.iter().filter(|id| !new.contains(*id)) {
                 if let Some(users) = definitions.users.get_mut(gone.as_str()) {
                     users.remove(id);
@@ -507,7 +546,10 @@ impl Edit {
                 }
             }
             for added in new.iter().filter(|id| !old.contains(*id)) {
-                let known = definitions.documents.get(added.as_str()).map(|definition| definition.document.id.clone());
+                let known = definitions
+                    .documents
+                    .get(added.as_str())
+                    .map(|definition| definition.document.id.clone());
                 let key = known.unwrap_or_else(|| added.as_str().into());
                 definitions.users.entry(key).or_default().insert(id.clone());
             }
@@ -543,7 +585,10 @@ impl Edit {
     pub(crate) fn settle_dns(&mut self) {
         for id in &self.waiting {
             if let Some(cluster) = self.fleet.clusters.get(id) {
-                self.fleet.by_dns.entry(cluster.head.dns_key.clone()).or_insert_with(|| cluster.clone());
+                self.fleet
+                    .by_dns
+                    .entry(cluster.head.dns_key.clone())
+                    .or_insert_with(|| cluster.clone());
             }
         }
     }
@@ -558,11 +603,16 @@ impl Edit {
         self.settle_dns();
         if let Some((cluster, holder)) = self.dns_clashes().first() {
             let (one, two) = (&cluster.document().id, &holder.document().id);
-            return Err(format!("clusters \"{one}\" and \"{two}\" have the same DNS name {}", cluster.head.dns));
+            return Err(format!(
+                "clusters \"{one}\" and \"{two}\" have the same DNS name {}",
+                cluster.head.dns
+            ));
         }
         for (kind, ids) in std::mem::take(&mut self.dirty) {
             for id in ids {
-                let Some(cluster) = self.fleet.clusters.get(&id) else { continue };
+                let Some(cluster) = self.fleet.clusters.get(&id) else {
+                    continue;
+                };
                 let renewed = Arc::new(cluster.renewed(&kind));
                 self.fleet.by_dns.insert(renewed.head.dns_key.clone(), renewed.clone());
                 self.fleet.clusters.insert(id, renewed);

@@ -23,7 +23,9 @@ impl Usage {
     pub fn of(kind: &Kind, definition: &Definition, cluster: &Cluster) -> Option<Usage> {
         let document = cluster.document().body.parse();
         let id = &*definition.document.id;
-        let reference = references(kind, &document).iter().find(|reference| reference_id(reference) == id)?;
+        let reference = references(kind, &document)
+            .iter()
+            .find(|reference| reference_id(reference) == id)?;
         let effective = Effective::new(kind, definition.value(), reference, &document);
         let mut values = effective.to_map();
         values.remove("id");

@@ -97,13 +97,16 @@ enum Rank {
     KindGone,
 }
 
+/// Which operation, on whose behalf.
+type Touch = (usize, Option<Arc<str>>);
+
 struct Draft<'a> {
     base: &'a Fleet,
     operations: &'a [Operation],
     edit: Edit,
     rules: Rules,
     /// What was written, by which operation last, on whose behalf.
-    touched: BTreeMap<(Arc<str>, Arc<str>), (usize, Option<Arc<str>>)>,
+    touched: BTreeMap<(Arc<str>, Arc<str>), Touch>,
     kind_failures: Vec<(String, Vec<Violation>)>,
 }
 
@@ -138,7 +141,11 @@ impl Draft<'_> {
                 self.check_version(DECOMMISSIONS, id, operation)?;
                 self.put(n, DECOMMISSIONS, id.as_str().into(), None, None)
             }
-            (DECOMMISSIONS, _) => Err(Refusal::at(Reason::Invalid, "/op", "a decommission can only be deleted")),
+            (DECOMMISSIONS, _) => Err(Refusal::at(
+                Reason::Invalid,
+                "/op",
+                "a decommission can only be deleted",
+            )),
             (name, Verb::Create { id, value }) => {
                 let kind = self.kind(name)?;
                 let (id, value) = self.document(&kind, id.as_deref(), value.clone())?;
@@ -205,22 +212,31 @@ impl Draft<'_> {
             (name, Verb::Patch { id, on, set, unset }) => {
                 let kind = self.definition_kind(name)?;
                 if !kind.flux.patches {
-                    return Err(Refusal::at(Reason::Invalid, "/kind", format!("{} take no patches", kind.name)));
+                    return Err(Refusal::at(
+                        Reason::Invalid,
+                        "/kind",
+                        format!("{} take no patches", kind.name),
+                    ));
                 }
                 if self.now().document(name, id).is_none() {
-                    return Err(Refusal::at(Reason::Invalid, "/id", format!("there is no {} \"{id}\"", kind.singular)));
+                    return Err(Refusal::at(
+                        Reason::Invalid,
+                        "/id",
+                        format!("there is no {} \"{id}\"", kind.singular),
+                    ));
                 }
                 let mut values = set.clone();
                 values.extend(unset.iter().map(|key| (key.clone(), Value::Null)));
                 let place = format!("/value/patches{}", segment(id));
-                self.on_clusters(n, on, operation, &json!({"patches": { id: values }}), "").map_err(|mut refusal| {
-                    for error in &mut refusal.errors {
-                        if let Some(key) = error.pointer.strip_prefix(&place) {
-                            error.pointer = format!("/set{key}");
+                self.on_clusters(n, on, operation, &json!({"patches": { id: values }}), "")
+                    .map_err(|mut refusal| {
+                        for error in &mut refusal.errors {
+                            if let Some(key) = error.pointer.strip_prefix(&place) {
+                                error.pointer = format!("/set{key}");
+                            }
                         }
-                    }
-                    refusal
-                })
+                        refusal
+                    })
             }
         }
     }
@@ -229,7 +245,11 @@ impl Draft<'_> {
         let kind = self.kind(name)?;
         match kind.references {
             Some(_) => Ok(kind),
-            None => Err(Refusal::at(Reason::Invalid, "/kind", format!("clusters do not refer to {name}"))),
+            None => Err(Refusal::at(
+                Reason::Invalid,
+                "/kind",
+                format!("clusters do not refer to {name}"),
+            )),
         }
     }
 
@@ -246,7 +266,11 @@ impl Draft<'_> {
         let ids = match on {
             Target::Id(id) => {
                 if self.now().cluster(id).is_none() {
-                    return Err(Refusal::at(Reason::NotFound, "/cluster", format!("there is no cluster \"{id}\"")));
+                    return Err(Refusal::at(
+                        Reason::NotFound,
+                        "/cluster",
+                        format!("there is no cluster \"{id}\""),
+                    ));
                 }
                 self.check_version(CLUSTERS, id, operation)?;
                 vec![id.as_str().into()]
@@ -254,17 +278,24 @@ impl Draft<'_> {
             Target::Selector(selector) => self.select(selector)?,
         };
         for id in ids {
-            self.merge(n, &kind, &id, patch::Form::Merge, patch).map_err(|mut refusal| {
-                // A new reference stands last in the cluster, but it was made from the operation's value: point there.
-                for error in refusal.errors.iter_mut().filter(|_| !place.is_empty()) {
-                    let inside = error.pointer.strip_prefix("/value").and_then(|rest| rest.strip_prefix(place));
-                    if let Some(rest) = inside.and_then(|rest| rest.strip_prefix('/')) {
-                        let field = rest.split_once('/').map(|(_, field)| format!("/{field}")).unwrap_or_default();
-                        error.pointer = format!("/value{field}");
+            self.merge(n, &kind, &id, patch::Form::Merge, patch)
+                .map_err(|mut refusal| {
+                    // A new reference stands last in the cluster, but it was made from the operation's value: point there.
+                    for error in refusal.errors.iter_mut().filter(|_| !place.is_empty()) {
+                        let inside = error
+                            .pointer
+                            .strip_prefix("/value")
+                            .and_then(|rest| rest.strip_prefix(place));
+                        if let Some(rest) = inside.and_then(|rest| rest.strip_prefix('/')) {
+                            let field = rest
+                                .split_once('/')
+                                .map(|(_, field)| format!("/{field}"))
+                                .unwrap_or_default();
+                            error.pointer = format!("/value{field}");
+                        }
                     }
-                }
-                refusal
-            })?;
+                    refusal
+                })?;
         }
         Ok(())
     }
@@ -272,7 +303,10 @@ impl Draft<'_> {
     fn select(&self, selector: &str) -> Result<Vec<Arc<str>>, Refusal> {
         let refuse = |detail: String| Refusal::at(Reason::Invalid, "/selector", detail);
         let selector = Selector::for_fleet(selector, self.now()).map_err(|error| refuse(error.to_string()))?;
-        let ids: Vec<_> = selector.select(self.now()).map(|cluster| cluster.document().id.clone()).collect();
+        let ids: Vec<_> = selector
+            .select(self.now())
+            .map(|cluster| cluster.document().id.clone())
+            .collect();
         match ids.is_empty() {
             true => Err(refuse(format!("\"{selector}\" matches no cluster"))),
             false => Ok(ids),
@@ -296,7 +330,11 @@ impl Draft<'_> {
         let singular = match kind {
             KINDS => "kind".to_owned(),
             DECOMMISSIONS => "decommission".to_owned(),
-            kind => self.now().kinds().get(kind).map_or_else(|| kind.to_owned(), |kind| kind.singular.clone()),
+            kind => self
+                .now()
+                .kinds()
+                .get(kind)
+                .map_or_else(|| kind.to_owned(), |kind| kind.singular.clone()),
         };
         Refusal::at(Reason::NotFound, "/id", format!("there is no {singular} \"{id}\""))
     }
@@ -336,7 +374,11 @@ impl Draft<'_> {
         let id: Arc<str> = own.into();
         fill_defaults(&kind.schema, &mut value);
         let errors = kind.validate(&value);
-        if errors.is_empty() { Ok((id, value)) } else { invalid(errors) }
+        if errors.is_empty() {
+            Ok((id, value))
+        } else {
+            invalid(errors)
+        }
     }
 
     fn replace(
@@ -356,19 +398,27 @@ impl Draft<'_> {
 
     /// A script that is older than a kind must not uninstall it: what is to go is said, not left out.
     fn refuse_forgotten_references(&self, id: &str, value: &Value) -> Result<(), Refusal> {
-        let Some(cluster) = self.now().cluster(id) else { return Ok(()) };
+        let Some(cluster) = self.now().cluster(id) else {
+            return Ok(());
+        };
         let present = cluster.document().body.parse();
         let kinds = self.now().kinds();
         let forgotten = kinds.definitions().filter_map(|kind| {
             let array = kind.references.as_deref()?;
             let count = references(kind, &present).len();
             (count > 0 && value.get(array).is_none()).then(|| {
-                let detail = format!("the cluster has {count} of these, and leaving them out would remove them: say [] to remove them");
+                let detail = format!(
+                    "the cluster has {count} of these, and leaving them out would remove them: say [] to remove them"
+                );
                 Violation::new(segment(array), detail)
             })
         });
         let errors: Vec<_> = forgotten.collect();
-        if errors.is_empty() { Ok(()) } else { Err(self.under_value(errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(self.under_value(errors))
+        }
     }
 
     fn merge(&mut self, n: usize, kind: &Kind, id: &str, form: patch::Form, value: &Value) -> Result<(), Refusal> {
@@ -426,7 +476,10 @@ impl Draft<'_> {
 
     fn users(&self, kind: &str, id: &str) -> Vec<Arc<str>> {
         let definitions = self.now().definitions(kind);
-        definitions.into_iter().flat_map(|all| all.users(id).cloned().collect::<Vec<_>>()).collect()
+        definitions
+            .into_iter()
+            .flat_map(|all| all.users(id).cloned().collect::<Vec<_>>())
+            .collect()
     }
 
     /// Clusters that keep patches for a component, assigned or not.
@@ -445,7 +498,11 @@ impl Draft<'_> {
             Verb::Delete { id, .. } => {
                 self.check_version(KINDS, id, operation)?;
                 if id == CLUSTERS {
-                    return Err(Refusal::at(Reason::InUse, "/id", "everything refers to clusters: this kind stays"));
+                    return Err(Refusal::at(
+                        Reason::InUse,
+                        "/id",
+                        "everything refers to clusters: this kind stays",
+                    ));
                 }
                 // Not at the end, as for references: without their kind, definitions are gone.
                 let left = self.ids(id);
@@ -470,7 +527,11 @@ impl Draft<'_> {
         let exists = self.now().kinds().get(&name).is_some();
         match verb {
             Verb::Create { .. } if exists => {
-                return Err(Refusal::at(Reason::Exists, "/id", format!("the kind \"{name}\" exists already")));
+                return Err(Refusal::at(
+                    Reason::Exists,
+                    "/id",
+                    format!("the kind \"{name}\" exists already"),
+                ));
             }
             _ if operation.if_match.is_some() => self.check_version(KINDS, &name, operation)?,
             _ => {}
@@ -559,7 +620,11 @@ impl Draft<'_> {
     /// document that the problem is in.
     fn blame(&self, kind: &str, id: &str, pointer: &str) -> String {
         let Some((n, _)) = self.touched.get(&(Arc::from(kind), Arc::from(id))) else {
-            return if self.rules.batch { "/operations".to_owned() } else { String::new() };
+            return if self.rules.batch {
+                "/operations".to_owned()
+            } else {
+                String::new()
+            };
         };
         match &self.operations[*n].verb {
             Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Merge { .. } => {
@@ -571,7 +636,10 @@ impl Draft<'_> {
     }
 
     fn touched_ids<'s>(&'s self, kind: &'s str) -> impl Iterator<Item = &'s Arc<str>> {
-        self.touched.keys().filter(move |(touched, _)| &**touched == kind).map(|(_, id)| id)
+        self.touched
+            .keys()
+            .filter(move |(touched, _)| &**touched == kind)
+            .map(|(_, id)| id)
     }
 
     /// A changed kind must hold for every document stored under it; a kind that goes must not be in use.
@@ -586,7 +654,10 @@ impl Draft<'_> {
                 let own = touched.iter().any(|name| **name == **kind);
                 errors.extend(found.iter().map(|error| match own {
                     true => Violation::new(self.blame(KINDS, kind, &error.pointer), error.detail.clone()),
-                    false => Violation::new(self.blame(KINDS, &touched[0], ""), format!("the kind \"{kind}\": {}", error.detail)),
+                    false => Violation::new(
+                        self.blame(KINDS, &touched[0], ""),
+                        format!("the kind \"{kind}\": {}", error.detail),
+                    ),
                 }));
             }
             return Err(Refusal::invalid(errors));
@@ -603,10 +674,16 @@ impl Draft<'_> {
             }
         }
         // A schema may depend on another kind, by `$ref`.
-        let changed = after.iter().filter(|kind| before.get(&kind.name).is_some_and(|old| !kind.holds_what(old)));
+        let changed = after
+            .iter()
+            .filter(|kind| before.get(&kind.name).is_some_and(|old| !kind.holds_what(old)));
         let mut judged: BTreeSet<Arc<str>> = changed.map(|kind| kind.name.clone()).collect();
         // The clusters' schema has every kind's references, but kinds that come or go need no look at each cluster.
-        if !held && touched.iter().all(|name| before.get(name).is_none() || after.get(name).is_none()) {
+        if !held
+            && touched
+                .iter()
+                .all(|name| before.get(name).is_none() || after.get(name).is_none())
+        {
             judged.remove(CLUSTERS);
         }
         let mut errors = Vec::new();
@@ -615,7 +692,11 @@ impl Draft<'_> {
             let own = touched.contains(&name);
             self.judge_documents(&kind, own, &touched[0], &mut errors)?;
         }
-        if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::invalid(errors))
+        }
     }
 
     /// Holds every document of a kind against its new schema, and brings it to the new defaults.
@@ -629,15 +710,23 @@ impl Draft<'_> {
         const MOST: usize = 100;
         let blamed = if own { kind.name.to_string() } else { blamed.to_owned() };
         let pointer = self.blame(KINDS, &blamed, "");
-        let operation = self.touched.get(&(KINDS.into(), Arc::from(blamed.as_str()))).map_or(0, |(n, _)| *n);
+        let operation = self
+            .touched
+            .get(&(KINDS.into(), Arc::from(blamed.as_str())))
+            .map_or(0, |(n, _)| *n);
         for id in self.ids(&kind.name) {
-            let Some(document) = self.now().document(&kind.name, &id) else { continue };
+            let Some(document) = self.now().document(&kind.name, &id) else {
+                continue;
+            };
             let mut value = document.body.parse();
             if own {
                 fill_defaults(&kind.schema, &mut value);
             }
             for error in kind.validate(&value) {
-                let detail = format!("{} \"{id}\" would be invalid at {}: {}", kind.singular, error.pointer, error.detail);
+                let detail = format!(
+                    "{} \"{id}\" would be invalid at {}: {}",
+                    kind.singular, error.pointer, error.detail
+                );
                 errors.push(Violation::new(pointer.clone(), detail));
             }
             if errors.len() >= MOST {
@@ -655,7 +744,11 @@ impl Draft<'_> {
             CLUSTERS => self.now().clusters().keys().cloned().collect(),
             kind => {
                 let definitions = self.now().definitions(kind);
-                definitions.into_iter().flat_map(|all| all.iter()).map(|one| one.document.id.clone()).collect()
+                definitions
+                    .into_iter()
+                    .flat_map(|all| all.iter())
+                    .map(|one| one.document.id.clone())
+                    .collect()
             }
         }
     }
@@ -663,7 +756,9 @@ impl Draft<'_> {
     /// The array of references of a kind goes, with the kind or to another name: empty ones go with it, others are in the way.
     fn judge_removed_array(&mut self, kind: &Arc<str>, array: &str) -> Result<(), Refusal> {
         let operation = self.touched.get(&(KINDS.into(), kind.clone())).map_or(0, |(n, _)| *n);
-        let (empty, full): (Vec<_>, Vec<_>) = holders(self.now(), array).into_iter().partition(|(_, value)| value[array] == json!([]));
+        let (empty, full): (Vec<_>, Vec<_>) = holders(self.now(), array)
+            .into_iter()
+            .partition(|(_, value)| value[array] == json!([]));
         if !full.is_empty() {
             let clusters: Vec<String> = full.into_iter().map(|(id, _)| id.to_string()).collect();
             let detail = format!("clusters still refer to {kind}: {}", some_of(&clusters));
@@ -684,7 +779,9 @@ impl Draft<'_> {
         let operation = self.touched.get(&(KINDS.into(), kind.clone())).map_or(0, |(n, _)| *n);
         let holders = holders(self.base, array);
         for (id, _) in &holders {
-            self.touched.entry((CLUSTERS.into(), id.clone())).or_insert((operation, None));
+            self.touched
+                .entry((CLUSTERS.into(), id.clone()))
+                .or_insert((operation, None));
         }
         !holders.is_empty()
     }
@@ -705,7 +802,9 @@ impl Draft<'_> {
     fn judge_dns(&mut self) -> Result<(), Refusal> {
         self.edit.settle_dns();
         let clashes = self.edit.dns_clashes();
-        let Some((cluster, holder)) = clashes.first() else { return Ok(()) };
+        let Some((cluster, holder)) = clashes.first() else {
+            return Ok(());
+        };
         let (id, other) = (&cluster.document().id, &holder.document().id);
         let detail = format!("the DNS name {} belongs to cluster \"{other}\"", cluster.head().dns);
         let mut refusal = Refusal::at(Reason::Exists, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
@@ -719,9 +818,14 @@ impl Draft<'_> {
         let mut twice = Vec::new();
         let kinds = self.now().kinds();
         for id in self.touched_ids(CLUSTERS) {
-            let Some(cluster) = self.now().cluster(id) else { continue };
+            let Some(cluster) = self.now().cluster(id) else {
+                continue;
+            };
             let after = cluster.document().body.parse();
-            let before = self.base.cluster(id).map_or(Value::Null, |cluster| cluster.document().body.parse());
+            let before = self
+                .base
+                .cluster(id)
+                .map_or(Value::Null, |cluster| cluster.document().body.parse());
             for kind in kinds.definitions() {
                 let array = kind.references.as_deref().expect("definitions have references");
                 let old: BTreeSet<&str> = references(kind, &before).iter().map(reference_id).collect();
@@ -733,9 +837,15 @@ impl Draft<'_> {
                         let detail = format!("cluster \"{id}\" refers to the {} \"{target}\" twice", kind.singular);
                         twice.push((id.to_string(), Violation::new(pointer(), detail)));
                     }
-                    let exists = self.now().definitions(&kind.name).is_some_and(|all| all.get(target).is_some());
+                    let exists = self
+                        .now()
+                        .definitions(&kind.name)
+                        .is_some_and(|all| all.get(target).is_some());
                     if !exists && !old.contains(target) && !self.rules.allow_dangling {
-                        errors.push(Violation::new(pointer(), format!("there is no {} \"{target}\"", kind.singular)));
+                        errors.push(Violation::new(
+                            pointer(),
+                            format!("there is no {} \"{target}\"", kind.singular),
+                        ));
                     }
                 }
             }
@@ -749,7 +859,9 @@ impl Draft<'_> {
     /// What is removed must not be referred to any more, by clusters or by other definitions.
     fn judge_removals(&self) -> Result<(), Refusal> {
         for (kind, id) in self.touched.keys() {
-            let (Some(definitions), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else { continue };
+            let (Some(definitions), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else {
+                continue;
+            };
             if definitions.get(id).is_some() || self.base.document(&kind.name, id).is_none() {
                 continue;
             }
@@ -768,10 +880,20 @@ impl Draft<'_> {
                 return Err(refusal);
             }
             let Some(field) = &kind.flux.depends_on else { continue };
-            let depends = |one: &&Arc<crate::snapshot::Definition>| strings(&one.value()[field]).any(|dependency| dependency == &**id);
-            let dependents: Vec<_> = definitions.iter().filter(depends).map(|one| &*one.document.id).collect();
+            let depends = |one: &&Arc<crate::snapshot::Definition>| {
+                strings(&one.value()[field]).any(|dependency| dependency == &**id)
+            };
+            let dependents: Vec<_> = definitions
+                .iter()
+                .filter(depends)
+                .map(|one| &*one.document.id)
+                .collect();
             if !dependents.is_empty() {
-                let detail = format!("{} \"{id}\" is what others depend on: {}", kind.singular, some_of(&dependents));
+                let detail = format!(
+                    "{} \"{id}\" is what others depend on: {}",
+                    kind.singular,
+                    some_of(&dependents)
+                );
                 return Err(Refusal::at(Reason::InUse, &pointer, detail));
             }
         }
@@ -782,9 +904,16 @@ impl Draft<'_> {
     fn judge_dependencies(&self) -> Result<(), Refusal> {
         let mut errors = Vec::new();
         for (kind, id) in self.touched.keys() {
-            let (Some(all), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else { continue };
-            let (Some(field), Some(definition)) = (&kind.flux.depends_on, all.get(id)) else { continue };
-            let old = self.base.document(&kind.name, id).map_or(Value::Null, |document| document.body.parse());
+            let (Some(all), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else {
+                continue;
+            };
+            let (Some(field), Some(definition)) = (&kind.flux.depends_on, all.get(id)) else {
+                continue;
+            };
+            let old = self
+                .base
+                .document(&kind.name, id)
+                .map_or(Value::Null, |document| document.body.parse());
             let old: BTreeSet<&str> = strings(&old[field]).collect();
             for (n, dependency) in strings(&definition.value()[field]).enumerate() {
                 let mut problem = |detail: String| {
@@ -802,7 +931,11 @@ impl Draft<'_> {
                 }
             }
         }
-        if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid(errors)) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Refusal::invalid(errors))
+        }
     }
 
     /// No cluster's reply may break the ExternalService contract.
@@ -811,7 +944,10 @@ impl Draft<'_> {
         let mut judge = |id: &Arc<str>, kind: &Kind, pointer: String| {
             let Some(cluster) = self.now().cluster(id) else { return };
             if let Some(breach) = self.now().breach(cluster, kind) {
-                let detail = format!("cluster \"{id}\", {}: {breach}", kind.path.as_deref().unwrap_or_default());
+                let detail = format!(
+                    "cluster \"{id}\", {}: {breach}",
+                    kind.path.as_deref().unwrap_or_default()
+                );
                 breaches.push((id.to_string(), Violation::new(pointer, detail)));
             }
         };
@@ -821,7 +957,9 @@ impl Draft<'_> {
             }
         }
         for (name, clusters) in self.edit.dirty() {
-            let Some(kind) = self.now().kinds().get(name) else { continue };
+            let Some(kind) = self.now().kinds().get(name) else {
+                continue;
+            };
             let by_definition = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
             let blamed = by_definition.unwrap_or_else(|| self.blame(KINDS, name, ""));
             for id in clusters {
@@ -834,10 +972,15 @@ impl Draft<'_> {
 
 fn contract(mut breaches: Vec<(String, Violation)>) -> Result<(), Refusal> {
     const MOST: usize = 100;
-    let Some((_, first)) = breaches.first() else { return Ok(()) };
+    let Some((_, first)) = breaches.first() else {
+        return Ok(());
+    };
     let detail = match breaches.len() {
         1 => first.detail.clone(),
-        more => format!("{more} replies would break the contract with Flux; the first: {}", first.detail),
+        more => format!(
+            "{more} replies would break the contract with Flux; the first: {}",
+            first.detail
+        ),
     };
     breaches.truncate(MOST);
     let (clusters, errors) = breaches.into_iter().unzip();
@@ -861,7 +1004,13 @@ fn holders(fleet: &Fleet, field: &str) -> Vec<(Arc<str>, Value)> {
 
 fn own_id(kind: &Kind, value: &Value) -> Option<String> {
     let name = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
-    let fallback = || if &*kind.name == CLUSTERS { name("cluster_name") } else { None };
+    let fallback = || {
+        if &*kind.name == CLUSTERS {
+            name("cluster_name")
+        } else {
+            None
+        }
+    };
     name("id").or_else(|| name("_id")).or_else(fallback)
 }
 
@@ -895,4 +1044,3 @@ fn path_between(all: &crate::snapshot::Definitions, field: &str, from: &str, to:
     }
     None
 }
-

@@ -6,8 +6,8 @@ use serde_json::Value;
 pub fn parse(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
-        // As deep as serde_json goes: deeper documents would take the stack with them.
-        budget: serde_saphyr::budget! { max_depth: 128 },
+        // Deeper documents would take the stack with them: a level costs 16 KiB of it in a debug build.
+        budget: serde_saphyr::budget! { max_depth: 64 },
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let text = error.to_string();

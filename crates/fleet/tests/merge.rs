@@ -1,12 +1,13 @@
 //! The merge, by data: each `merge/CASE.yaml` holds a fleet and the polls to make, `merge/CASE.golden.yaml` the answers.
 //! `UPDATE_GOLDEN=1 cargo test -p fleet --test merge` writes the answers anew: read the diff.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fleet::inputs::{Breach, cluster_list};
 use fleet::kind::KINDS;
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::{Fleet, files, yaml};
@@ -26,12 +27,35 @@ fn every_case_gets_its_golden_answers() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+#[test]
+fn the_list_of_clusters_is_that_of_the_api_reference() {
+    let fleet = common::demo();
+    let list = cluster_list(fleet.clusters().values().map(AsRef::as_ref)).unwrap();
+    let expected = json!({"inputs": [{
+        "id": "demo-cluster-01",
+        "cluster_name": "demo-cluster-01",
+        "cluster_dns": "demo-cluster-01.k8s.example.com",
+        "environment": "dev",
+    }]});
+    assert_eq!(serde_json::from_str::<Value>(&list).unwrap(), expected);
+    let one = fleet.cluster("demo-cluster-01").unwrap();
+    assert_eq!(
+        cluster_list(std::iter::repeat_n(&**one, 10_001)),
+        Err(Breach::TooMany(10_001))
+    );
+    assert!(matches!(
+        cluster_list(std::iter::repeat_n(&**one, 9_000)),
+        Err(Breach::TooLarge(_))
+    ));
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn check(case: &Path) -> Result<(), String> {
-    let given = yaml::parse(&fs::read_to_string(case).unwrap()).map_err(|error| format!("{}: {error}", case.display()))?;
+    let given =
+        yaml::parse(&fs::read_to_string(case).unwrap()).map_err(|error| format!("{}: {error}", case.display()))?;
     let fleet = build(&given);
     let polls = given["polls"].as_array().unwrap().iter().map(|asked| {
         let asked = asked.as_str().unwrap();
@@ -46,7 +70,10 @@ fn check(case: &Path) -> Result<(), String> {
     let expected = fs::read_to_string(&golden).unwrap_or_default();
     match answers == expected {
         true => Ok(()),
-        false => Err(format!("{} expected:\n{expected}\nand got:\n{answers}", golden.display())),
+        false => Err(format!(
+            "{} expected:\n{expected}\nand got:\n{answers}",
+            golden.display()
+        )),
     }
 }
 
@@ -65,7 +92,13 @@ fn build(given: &Value) -> Fleet {
     };
     fleet = step(fleet, &files::seed(&seed).unwrap(), SEED);
     match given.get("operations") {
-        Some(operations) => step(fleet, &BatchRequest::parse(&json!({ "operations": operations })).unwrap().operations, BATCH),
+        Some(operations) => step(
+            fleet,
+            &BatchRequest::parse(&json!({ "operations": operations }))
+                .unwrap()
+                .operations,
+            BATCH,
+        ),
         None => fleet,
     }
 }

@@ -1,11 +1,12 @@
 //! The configuration: environment variables, and flags of the same name. Each problem is one line that names its variable.
 
+use std::any::TypeId;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// The desired state of a whole fleet of Kubernetes clusters behind one API.
 ///
@@ -62,6 +63,7 @@ pub struct Options {
         env = "DATABASE_URL",
         global = true,
         value_name = "URL",
+        hide_env_values = true,
         default_value = "sqlite://data/flux-resourceset.db?mode=rwc"
     )]
     pub database_url: String,
@@ -215,6 +217,21 @@ impl ConfigError {
     }
 }
 
+/// What is wrong with a variable that clap refuses without naming it.
+pub fn unnamed_variable() -> Option<String> {
+    Cli::command().get_arguments().find_map(|argument| {
+        let variable = argument.get_env()?;
+        let value = std::env::var_os(variable)?;
+        let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+        let problem = match value.to_str() {
+            None => "is not UTF-8",
+            Some("") if is_path => "is empty",
+            Some(_) => return None,
+        };
+        Some(format!("{}: {problem}", variable.display()))
+    })
+}
+
 impl Options {
     /// The configuration of a server, which needs tokens.
     pub fn read(&self) -> Result<Config, ConfigError> {
@@ -302,12 +319,9 @@ fn number(variable: &'static str, text: &str) -> Result<u64, ConfigError> {
 }
 
 fn address(variable: &'static str, text: &str) -> Result<SocketAddr, ConfigError> {
-    text.parse().map_err(|_| {
-        ConfigError::new(
-            variable,
-            format!("\"{text}\" is not an address with a port, as in 0.0.0.0:8080"),
-        )
-    })
+    let unusable = || ConfigError::new(variable, format!("\"{text}\" is not an address with a port, as in 0.0.0.0:8080"));
+    let mut found = text.to_socket_addrs().map_err(|_| unusable())?;
+    found.next().ok_or_else(unusable)
 }
 
 fn token(variable: &'static str, token: Option<&String>) -> Result<Option<String>, ConfigError> {

@@ -1,5 +1,8 @@
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use clap::Parser;
@@ -7,7 +10,7 @@ use flux_resourceset::app::App;
 use flux_resourceset::app::engine::Engine;
 use flux_resourceset::app::import::{ImportError, import};
 use flux_resourceset::app::startup::{self, StartError};
-use flux_resourceset::config::{Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
+use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
 use flux_resourceset::http::{self, Api, listen, openapi};
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::tokens::Tokens;
@@ -27,25 +30,32 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Import(#[from] ImportError),
+    #[error("cannot write: {0}")]
+    Output(io::Error),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match config::unnamed_variable() {
+            Some(problem) if error.use_stderr() => return fail(&problem),
+            _ => error.exit(),
+        },
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(run(&cli)),
-        Err(error) => {
-            eprintln!("error: cannot start: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return fail(&format_args!("cannot start: {error}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => fail(&failure),
     }
+}
+
+fn fail(problem: &dyn fmt::Display) -> ExitCode {
+    let _nobody_reads = writeln!(io::stderr(), "error: {problem}");
+    ExitCode::FAILURE
 }
 
 async fn run(cli: &Cli) -> Result<(), Failure> {
@@ -79,8 +89,12 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Some(Command::Openapi) => {
             let config = cli.options.read_without_tokens()?;
             let fleet = startup::kinds_only(&config)?;
-            print!("{}", fleet::yaml::write(&openapi::document(fleet.kinds(), Mode::Crud)));
-            Ok(())
+            let text = fleet::yaml::write(&openapi::document(fleet.kinds(), Mode::Crud));
+            match io::stdout().write_all(text.as_bytes()) {
+                // Whoever reads it may have seen enough.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+                _ => Ok(()),
+            }
         }
     }
 }
@@ -94,6 +108,8 @@ fn start_logging(config: &Config) -> Result<(), ConfigError> {
     })?;
     let logging = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // A log that nobody takes any more would be complained about on standard error, by a panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match config.log_format {
         LogFormat::Text => logging
@@ -105,6 +121,7 @@ fn start_logging(config: &Config) -> Result<(), ConfigError> {
 }
 
 async fn serve(config: &Config) -> Result<(), Failure> {
+    let mut wanted_to_stop = std::pin::pin!(wanted_to_stop());
     let tokens = Arc::new(Tokens::load(config)?);
     let override_text = match &config.openapi_file {
         None => None,
@@ -126,6 +143,9 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     let api = Arc::new(ArcSwap::from_pointee(Api::starting()));
     let (stop, stopping) = watch::channel(false);
     let most = config.max_connections.unwrap_or(room).min(room);
+    if config.max_connections.is_some_and(|wanted| wanted > most) {
+        warn!(most, "MAX_CONNECTIONS is more than the limit on open files allows");
+    }
     let address = listener.local_addr().unwrap_or(config.listen);
     let connections = metrics.connections.clone();
     let grace = config.shutdown_grace;
@@ -138,9 +158,26 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         stopping.clone(),
         grace,
     ));
+    let metrics_api = Arc::new(ArcSwap::from_pointee(Api::starting()));
+    if let Some(listener) = metrics_listener {
+        let address = listener.local_addr().ok();
+        info!(address = address.map(tracing::field::display), "metrics");
+        let api = metrics_api.clone();
+        tokio::spawn(listen::serve(listener, api, 64, Default::default(), stopping, grace));
+    }
 
-    let store = startup::open(config).await?;
-    let fleet = startup::prepare(config, &*store, true).await?;
+    let started = async {
+        let store = startup::open(config).await?;
+        let fleet = startup::prepare(config, &*store, true).await?;
+        Ok::<_, StartError>((store, fleet))
+    };
+    let (store, fleet) = tokio::select! {
+        started = started => started?,
+        signal = &mut wanted_to_stop => {
+            info!(signal, "stopping before the start");
+            return Ok(());
+        }
+    };
     let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone());
     let mut app = App::new(config, engine, store.clone(), tokens.clone(), metrics.clone());
     if let Some(text) = override_text {
@@ -151,36 +188,35 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     }
     let app = Arc::new(app);
     tokio::spawn(tokens.follow());
-    if let Some(listener) = metrics_listener {
-        let address = listener.local_addr().ok();
-        info!(address = address.map(tracing::field::display), "metrics");
-        let api = Arc::new(ArcSwap::from_pointee(http::metrics(app.clone())));
-        tokio::spawn(listen::serve(listener, api, 64, Default::default(), stopping, grace));
-    }
+    metrics_api.store(Arc::new(http::metrics(app.clone())));
     api.store(Arc::new(Api::new(app.clone())));
     let (revision, clusters) = (app.fleet().revision().0, app.fleet().clusters().len());
     info!(%address, mode = ?config.mode, store = ?config.backend, revision, clusters, "listening");
 
-    let signal = wanted_to_stop().await;
+    let signal = wanted_to_stop.await;
     info!(signal, "stopping: finishing what is in flight");
     let _nobody = stop.send(true);
     let _ended = serving.await;
-    drop(api);
+    drop((api, metrics_api));
     // Everything that was acknowledged is durable already; this leaves the files tidy.
     drop(app);
-    let _ended = tokio::time::timeout(std::time::Duration::from_secs(5), task).await;
-    store.close().await;
+    let _ended = tokio::time::timeout(Duration::from_secs(1), task).await;
+    let _untidy = tokio::time::timeout(Duration::from_secs(3), store.close()).await;
     info!("stopped");
     Ok(())
 }
 
-async fn wanted_to_stop() -> &'static str {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+/// The signal that ends the server. Counts from the call on, not from when it is awaited: a process that is the first of its
+/// container gets no signal that it has no handler for.
+fn wanted_to_stop() -> impl Future<Output = &'static str> {
+    let handlers = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = handlers else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
     }
 }

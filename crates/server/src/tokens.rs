@@ -101,8 +101,8 @@ impl Tokens {
                 Ok(tokens) => {
                     complained = None;
                     let now = self.current.load();
-                    let digests = |tokens: &[Token]| tokens.iter().map(|token| token.digest).collect::<Vec<_>>();
-                    if digests(&tokens) != digests(&now) {
+                    let same = |(a, b): (&Token, &Token)| a.digest == b.digest && a.actor.name == b.actor.name;
+                    if tokens.len() != now.len() || !tokens.iter().zip(now.iter()).all(same) {
                         info!(tokens = tokens.len(), "token files changed");
                         self.current.store(Arc::new(tokens));
                     }

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 4] = [
+const ALLOWED: [(&str, &[&str]); 5] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
     ("flux-resourceset", &["fleet", "store"]),
+    ("flux-resourceset-cli", &["fleet"]),
     ("bench", &[]),
 ];
 

@@ -30,8 +30,30 @@ pub const DECOMMISSIONS: &str = "decommissions";
 
 /// Names that a kind may not take: they are, or will be, routes of ours.
 const RESERVED: [&str; 24] = [
-    "api", "audit", "backup", "batch", "changes", DECOMMISSIONS, "diff", "docs", "events", "export", "flux", "health", "import",
-    KINDS, "metrics", "openapi", "plan", "plans", "problems", "ready", "restore", "revisions", "rollback", "undo",
+    "api",
+    "audit",
+    "backup",
+    "batch",
+    "changes",
+    DECOMMISSIONS,
+    "diff",
+    "docs",
+    "events",
+    "export",
+    "flux",
+    "health",
+    "import",
+    KINDS,
+    "metrics",
+    "openapi",
+    "plan",
+    "plans",
+    "problems",
+    "ready",
+    "restore",
+    "revisions",
+    "rollback",
+    "undo",
 ];
 
 /// Properties that an input carries by other means, or that mean something in a file of documents.
@@ -187,14 +209,20 @@ impl Draft {
             _ => (schema, "/schema"),
         };
         let Value::Object(items) = items else {
-            errors.push(Violation::new(at, "a kind has a schema: an object with `properties`, or an array of those"));
+            errors.push(Violation::new(
+                at,
+                "a kind has a schema: an object with `properties`, or an array of those",
+            ));
             return Err(errors);
         };
         if items.get("type").is_some_and(|kind| kind != "object") {
             errors.push(Violation::new(format!("{at}/type"), "documents are objects"));
         }
         if !items.get("properties").is_some_and(Value::is_object) {
-            errors.push(Violation::new(format!("{at}/properties"), "a kind lists its properties, as an object"));
+            errors.push(Violation::new(
+                format!("{at}/properties"),
+                "a kind lists its properties, as an object",
+            ));
         }
         let flux = match schema.get("x-flux") {
             None => Flux::default(),
@@ -266,7 +294,10 @@ impl Draft {
     fn check(&self, errors: &mut Vec<Violation>) {
         let properties = self.properties();
         let at = format!("{}/properties", self.at);
-        for name in RESERVED_PROPERTIES.iter().filter(|name| properties.contains_key(**name)) {
+        for name in RESERVED_PROPERTIES
+            .iter()
+            .filter(|name| properties.contains_key(**name))
+        {
             errors.push(Violation::new(
                 format!("{at}/{name}"),
                 format!("\"{name}\" cannot be a property: it means something of its own in an input or a file"),
@@ -276,7 +307,10 @@ impl Draft {
             for (name, expected) in CLUSTER_NEEDS {
                 let property = properties[name].get("schema").unwrap_or(&properties[name]);
                 if property.get("type").is_none_or(|given| given != expected) || property.get("$ref").is_some() {
-                    errors.push(Violation::new(format!("{at}/{name}/type"), format!("must be \"{expected}\"")));
+                    errors.push(Violation::new(
+                        format!("{at}/{name}/type"),
+                        format!("must be \"{expected}\""),
+                    ));
                 }
             }
         }
@@ -289,29 +323,59 @@ impl Draft {
         let has = |name: &str| properties.contains_key(name);
         for (n, name) in flux.overridable.iter().enumerate() {
             let known = has(name) && name != "id" && !flux.overridable[..n].contains(name);
-            expect(known, format!("overridable/{n}"), format!("\"{name}\" is not a property that can be overridden, or it is here twice"));
+            expect(
+                known,
+                format!("overridable/{n}"),
+                format!("\"{name}\" is not a property that can be overridden, or it is here twice"),
+            );
         }
         for name in flux.carried.keys() {
             let free = !has(name) && !RESERVED_PROPERTIES.contains(&name.as_str()) && name != "patches";
-            expect(free, format!("carried/{name}"), format!("\"{name}\" is a property already"));
+            expect(
+                free,
+                format!("carried/{name}"),
+                format!("\"{name}\" is a property already"),
+            );
         }
         for (target, fields) in &flux.nest {
             let free = !has(target) && !flux.carried.contains_key(target);
             let allowed = free && !RESERVED_PROPERTIES.contains(&target.as_str()) && target != "patches";
-            expect(allowed, format!("nest/{target}"), format!("\"{target}\" is a property already"));
+            expect(
+                allowed,
+                format!("nest/{target}"),
+                format!("\"{target}\" is a property already"),
+            );
             for (n, field) in fields.iter().enumerate() {
-                expect(has(field) && field != "id", format!("nest/{target}/{n}"), format!("\"{field}\" is not a property"));
+                expect(
+                    has(field) && field != "id",
+                    format!("nest/{target}/{n}"),
+                    format!("\"{field}\" is not a property"),
+                );
             }
         }
         let patches_free = !flux.patches || !has("patches");
-        expect(patches_free, "patches".into(), "the kind has a property \"patches\" of its own".into());
+        expect(
+            patches_free,
+            "patches".into(),
+            "the kind has a property \"patches\" of its own".into(),
+        );
         if let Some(field) = &flux.depends_on {
-            let known = properties.get(field).is_some_and(|property| property["type"] == "array");
-            expect(known, "depends_on".into(), format!("\"{field}\" is not an array property"));
+            let known = properties
+                .get(field)
+                .is_some_and(|property| property["type"] == "array");
+            expect(
+                known,
+                "depends_on".into(),
+                format!("\"{field}\" is not an array property"),
+            );
         }
         for (n, rule) in flux.renders.iter().enumerate() {
             for field in rule.when.keys() {
-                expect(has(field), format!("renders/{n}/when/{field}"), format!("\"{field}\" is not a property"));
+                expect(
+                    has(field),
+                    format!("renders/{n}/when/{field}"),
+                    format!("\"{field}\" is not a property"),
+                );
             }
         }
         for field in flux.off.keys() {
@@ -320,7 +384,9 @@ impl Draft {
         }
         let label = |text: &str| {
             !text.is_empty()
-                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
                 && !text.starts_with('-')
         };
         for (what, text) in [("path", &flux.path), ("command", &flux.command)] {
@@ -328,14 +394,26 @@ impl Draft {
             expect(fine, what.into(), "lower-case letters, digits and dashes".into());
         }
         let fine = flux.singular.as_deref().is_none_or(names::well_formed);
-        expect(fine, "singular".into(), "lower-case letters, digits and underscores".into());
+        expect(
+            fine,
+            "singular".into(),
+            "lower-case letters, digits and underscores".into(),
+        );
         let free = |array: &str| names::well_formed(array) && !RESERVED_PROPERTIES.contains(&array);
         if let Some(array) = self.references() {
-            expect(free(&array), "references".into(), format!("\"{array}\" cannot be a property of clusters"));
+            expect(
+                free(&array),
+                "references".into(),
+                format!("\"{array}\" cannot be a property of clusters"),
+            );
         }
         if self.is_clusters() {
             let plain = flux.path.is_none() && flux.references.is_none();
-            expect(plain, "path".into(), "clusters have no Flux endpoint of their own".into());
+            expect(
+                plain,
+                "path".into(),
+                "clusters have no Flux endpoint of their own".into(),
+            );
         }
         if let Some(Value::Array(required)) = self.items.get("required") {
             for (n, name) in required.iter().enumerate() {
@@ -343,7 +421,10 @@ impl Draft {
                 let open = self.items.contains_key("additionalProperties");
                 if !known && !open {
                     let pointer = format!("{}/required/{n}", self.at);
-                    errors.push(Violation::new(pointer, format!("{name} is required and not a property")));
+                    errors.push(Violation::new(
+                        pointer,
+                        format!("{name} is required and not a property"),
+                    ));
                 }
             }
         }
@@ -364,7 +445,10 @@ impl Draft {
         let mut properties = Map::new();
         properties.insert("id".into(), json!({"type": "string", "minLength": 1, "maxLength": 253}));
         for (name, carried) in &self.flux.carried {
-            properties.insert(name.clone(), schema::normalise(carried, "/schema/x-flux/carried", &|_| None, ignored));
+            properties.insert(
+                name.clone(),
+                schema::normalise(carried, "/schema/x-flux/carried", &|_| None, ignored),
+            );
         }
         for name in &self.flux.overridable {
             let own = schema::normalise(&self.properties()[name], self.at, &|_| None, ignored);
@@ -388,7 +472,9 @@ impl Draft {
         if self.is_clusters() {
             for (array, items) in arrays {
                 let given = properties.get(array).unwrap_or(&Value::Null);
-                if given.get("type").is_some_and(|kind| kind != "array") || CLUSTER_NEEDS.iter().any(|(n, _)| n == array) {
+                if given.get("type").is_some_and(|kind| kind != "array")
+                    || CLUSTER_NEEDS.iter().any(|(n, _)| n == array)
+                {
                     errors.push(Violation::new(
                         format!("{}/properties/{array}", self.at),
                         format!("\"{array}\" is the array of references of a kind, and must be an array"),
@@ -399,7 +485,9 @@ impl Draft {
                 field.insert("type".into(), "array".into());
                 field.insert("items".into(), items.clone());
                 field.insert("default".into(), json!([]));
-                field.entry("description").or_insert_with(|| format!("References to {array}.").into());
+                field
+                    .entry("description")
+                    .or_insert_with(|| format!("References to {array}.").into());
                 properties.insert(array.clone(), field.into());
             }
         }
@@ -431,7 +519,11 @@ impl Draft {
         Ok(Kind {
             path: self.path(),
             references: self.references(),
-            command: self.flux.command.clone().unwrap_or_else(|| self.singular.replace('_', "-")),
+            command: self
+                .flux
+                .command
+                .clone()
+                .unwrap_or_else(|| self.singular.replace('_', "-")),
             description: text(document, "/metadata/description"),
             descriptions: document["descriptions"].clone(),
             filters: self.filters,
@@ -453,7 +545,9 @@ fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
         return vec!["kind", "_id"];
     }
     let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);
-    own.chain(flux.patches.then_some("patches")).chain(RESERVED_PROPERTIES).collect()
+    own.chain(flux.patches.then_some("patches"))
+        .chain(RESERVED_PROPERTIES)
+        .collect()
 }
 
 fn read_filters(schema: &Value, errors: &mut Vec<Violation>) -> Vec<Filter> {
@@ -469,21 +563,34 @@ fn read_filters(schema: &Value, errors: &mut Vec<Violation>) -> Vec<Filter> {
     for (n, param) in params.iter().enumerate() {
         match param.get("name").and_then(Value::as_str) {
             Some("limit" | "offset" | "selector" | "dry_run" | "cascade") => {
-                errors.push(Violation::new(format!("/schema/query_params/{n}/name"), "is a parameter of this API already"));
+                errors.push(Violation::new(
+                    format!("/schema/query_params/{n}/name"),
+                    "is a parameter of this API already",
+                ));
             }
             Some(name) => filters.push(Filter {
                 name: name.to_owned(),
                 description: text(param, "/description"),
-                schema: param.get("schema").cloned().unwrap_or_else(|| json!({"type": "string"})),
+                schema: param
+                    .get("schema")
+                    .cloned()
+                    .unwrap_or_else(|| json!({"type": "string"})),
             }),
-            None => errors.push(Violation::new(format!("/schema/query_params/{n}/name"), "a parameter has a name")),
+            None => errors.push(Violation::new(
+                format!("/schema/query_params/{n}/name"),
+                "a parameter has a name",
+            )),
         }
     }
     filters
 }
 
 fn text(value: &Value, pointer: &str) -> String {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {
@@ -497,7 +604,9 @@ fn compile(schema: &Value) -> Result<Validator, String> {
 
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     shorten(match error.kind() {
-        ValidationErrorKind::PropertyNames { error } => format!("the name {} is not allowed: {error}", error.instance()),
+        ValidationErrorKind::PropertyNames { error } => {
+            format!("the name {} is not allowed: {error}", error.instance())
+        }
         _ => error.to_string(),
     })
 }
@@ -532,7 +641,12 @@ impl Kind {
             }
         }
         if &*self.name == CLUSTERS {
-            for (key, _) in value["labels"].as_object().into_iter().flatten().filter(|(key, _)| self.is_scalar_field(key)) {
+            for (key, _) in value["labels"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(key, _)| self.is_scalar_field(key))
+            {
                 let detail = "is a field of clusters: a selector could not tell them apart";
                 errors.push(Violation::new(format!("/labels{}", segment(key)), detail));
             }
@@ -550,7 +664,9 @@ impl Kind {
     /// What Flux makes of a definition: the kind of object, where the kind's file says it.
     pub fn renders(&self, definition: &Value) -> Option<&str> {
         let holds = |rule: &&Render| {
-            let matches = |(field, pattern): (&String, &Regex)| definition[field].as_str().is_some_and(|text| pattern.is_match(text));
+            let matches = |(field, pattern): (&String, &Regex)| {
+                definition[field].as_str().is_some_and(|text| pattern.is_match(text))
+            };
             rule.when.iter().all(matches)
         };
         self.flux.renders.iter().find(holds).map(|rule| rule.object.as_str())
@@ -558,16 +674,25 @@ impl Kind {
 
     /// An upper bound on what an input has of this kind's own, beyond its definition and its reference.
     pub(crate) fn carried_len(&self) -> usize {
-        let carried = self.flux.carried.iter().map(|(name, schema)| name.len() + schema.to_string().len());
-        carried.chain(self.flux.nest.keys().map(String::len)).map(|length| length + 8).sum()
+        let carried = self
+            .flux
+            .carried
+            .iter()
+            .map(|(name, schema)| name.len() + schema.to_string().len());
+        carried
+            .chain(self.flux.nest.keys().map(String::len))
+            .map(|length| length + 8)
+            .sum()
     }
 
     /// Scalar fields of the kind: what a selector may name beside labels.
     pub fn is_scalar_field(&self, name: &str) -> bool {
         let scalar = |kind: &Value| matches!(kind.as_str(), Some("string" | "integer" | "number" | "boolean"));
-        self.schema["properties"].get(name).is_some_and(|property| match &property["type"] {
-            Value::Array(types) => types.iter().all(|kind| scalar(kind) || kind == "null"),
-            one => scalar(one),
-        })
+        self.schema["properties"]
+            .get(name)
+            .is_some_and(|property| match &property["type"] {
+                Value::Array(types) => types.iter().all(|kind| scalar(kind) || kind == "null"),
+                one => scalar(one),
+            })
     }
 }

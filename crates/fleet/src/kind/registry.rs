@@ -21,7 +21,9 @@ pub(crate) type Source = (Json, Option<Arc<str>>);
 
 impl Kinds {
     /// Builds the registry, or says for each kind what is wrong with it.
-    pub(crate) fn build<'a>(sources: impl IntoIterator<Item = &'a Source>) -> Result<Kinds, Vec<(String, Vec<Violation>)>> {
+    pub(crate) fn build<'a>(
+        sources: impl IntoIterator<Item = &'a Source>,
+    ) -> Result<Kinds, Vec<(String, Vec<Violation>)>> {
         let mut failed = Vec::new();
         let mut drafts = Vec::new();
         for (document, origin) in sources {
@@ -59,7 +61,8 @@ impl Kinds {
     }
 
     fn admit(&mut self, kind: &Arc<Kind>) -> Result<(), Violation> {
-        let taken = |what: &str, other: &Kind| Violation::new("/kind", format!("kind \"{}\" has the same {what}", other.name));
+        let taken =
+            |what: &str, other: &Kind| Violation::new("/kind", format!("kind \"{}\" has the same {what}", other.name));
         for other in self.by_name.values() {
             if kind.references.is_some() && other.references == kind.references {
                 return Err(taken("array of references", other));

@@ -37,17 +37,19 @@ pub(super) fn normalise(
             None => {
                 errors.push(Violation::new(
                     format!("{pointer}/$ref"),
-                    format!("{target} is not known: only \"#/components/schemas/<singular>_ref\" of a kind that exists is"),
+                    format!(
+                        "{target} is not known: only \"#/components/schemas/<singular>_ref\" of a kind that exists is"
+                    ),
                 ));
                 json!({})
             }
         };
     }
     let mut out = Map::new();
-    if let Some(inner @ Value::Object(_)) = given.get("schema") {
-        if let Value::Object(inner) = normalise(inner, &format!("{pointer}/schema"), resolve, errors) {
-            out = inner;
-        }
+    if let Some(inner @ Value::Object(_)) = given.get("schema")
+        && let Value::Object(inner) = normalise(inner, &format!("{pointer}/schema"), resolve, errors)
+    {
+        out = inner;
     }
     for (key, value) in given {
         if NOT_JSON_SCHEMA.contains(&key.as_str()) {

@@ -14,8 +14,14 @@ use fleet::write::Rules;
 use fleet::{files, yaml};
 use serde_json::{Value, json};
 
-pub const BATCH: Rules = Rules { batch: true, allow_dangling: false };
-pub const SEED: Rules = Rules { batch: true, allow_dangling: true };
+pub const BATCH: Rules = Rules {
+    batch: true,
+    allow_dangling: false,
+};
+pub const SEED: Rules = Rules {
+    batch: true,
+    allow_dangling: true,
+};
 
 /// The kind of the chapter "Extending with New Resource Types", as it stands there.
 pub fn network_policy() -> Value {
@@ -26,7 +32,15 @@ pub fn network_policy() -> Value {
 /// The built-in kinds, and nothing else.
 pub fn empty() -> Fleet {
     static EMPTY: LazyLock<Fleet> = LazyLock::new(|| {
-        let put = |document: &Value| Operation::new(KINDS, Verb::Apply { id: None, value: document.clone() });
+        let put = |document: &Value| {
+            Operation::new(
+                KINDS,
+                Verb::Apply {
+                    id: None,
+                    value: document.clone(),
+                },
+            )
+        };
         let operations: Vec<_> = kind::built_in().iter().map(put).collect();
         commit(&Fleet::default(), &operations, BATCH).unwrap().0
     });
@@ -45,7 +59,10 @@ pub fn demo() -> Fleet {
 /// Writes, and holds the three ways to the next snapshot against each other: the write's own, the log's, the store's.
 pub fn commit(fleet: &Fleet, operations: &[Operation], rules: Rules) -> Result<(Fleet, RevisionRecord), Refusal> {
     let outcome = fleet.write(operations, rules)?;
-    let batch = Batch { changes: outcome.changes.clone(), ..Batch::default() };
+    let batch = Batch {
+        changes: outcome.changes.clone(),
+        ..Batch::default()
+    };
     let record = RevisionRecord::on(fleet.head(), &batch);
     let written = outcome.committed(record.head());
     let followed = fleet.follow(&record).expect("what was accepted can be followed");
@@ -65,7 +82,9 @@ pub fn write(fleet: &Fleet, operations: Value) -> Result<(Fleet, Vec<Change>), R
 /// The fleet after a batch that must be accepted.
 #[track_caller]
 pub fn accept(fleet: &Fleet, operations: Value) -> Fleet {
-    write(fleet, operations).unwrap_or_else(|refusal| panic!("refused: {refusal:#?}")).0
+    write(fleet, operations)
+        .unwrap_or_else(|refusal| panic!("refused: {refusal:#?}"))
+        .0
 }
 
 /// The refusal of a batch that must be refused: for this reason, and pointing at exactly these places.
@@ -93,34 +112,57 @@ pub fn poll(fleet: &Fleet, dns: &str, path: &str) -> Value {
 /// The ids of a reply's inputs, in their order.
 pub fn ids(fleet: &Fleet, dns: &str, path: &str) -> Vec<String> {
     let reply = poll(fleet, dns, path);
-    let inputs = reply["inputs"].as_array().unwrap_or_else(|| panic!("{dns}/{path}: {reply}"));
-    inputs.iter().map(|input| input["id"].as_str().unwrap().to_owned()).collect()
+    let inputs = reply["inputs"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{dns}/{path}: {reply}"));
+    inputs
+        .iter()
+        .map(|input| input["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 pub fn document(fleet: &Fleet, kind: &str, id: &str) -> Value {
-    fleet.document(kind, id).map_or(Value::Null, |document| document.body.parse())
+    fleet
+        .document(kind, id)
+        .map_or(Value::Null, |document| document.body.parse())
 }
 
 /// What a store would hold.
 pub fn state(fleet: &Fleet) -> State {
     let resources = documents(fleet).map(|((kind, id), body)| Resource {
-        origin: (kind == KINDS).then(|| fleet.kinds().get(&id).unwrap().origin.clone()).flatten(),
+        origin: (kind == KINDS)
+            .then(|| fleet.kinds().get(&id).unwrap().origin.clone())
+            .flatten(),
         body: fleet::json::Json::from_canonical(body),
         kind: kind.into(),
         id: id.into(),
     });
-    State { head: fleet.head(), resources: resources.collect() }
+    State {
+        head: fleet.head(),
+        resources: resources.collect(),
+    }
 }
 
 fn documents(fleet: &Fleet) -> impl Iterator<Item = ((String, String), String)> {
-    let definitions = fleet.kinds().definitions().map(|kind| (&*kind.name, fleet.definitions(&kind.name).unwrap()));
+    let definitions = fleet
+        .kinds()
+        .definitions()
+        .map(|kind| (&*kind.name, fleet.definitions(&kind.name).unwrap()));
     let definitions = definitions.flat_map(|(kind, all)| all.iter().map(move |one| (kind, &one.document)));
     let clusters = fleet.clusters().values().map(|cluster| (CLUSTERS, cluster.document()));
-    let decommissions = fleet.decommissions().values().map(|document| (DECOMMISSIONS, &**document));
+    let decommissions = fleet
+        .decommissions()
+        .values()
+        .map(|document| (DECOMMISSIONS, &**document));
     let resources = definitions.chain(clusters).chain(decommissions);
     let resources = resources.map(|(kind, one)| ((kind.to_owned(), one.id.to_string()), one.body.as_str().to_owned()));
     let kinds = fleet.kinds().iter();
-    resources.chain(kinds.map(|kind| ((KINDS.to_owned(), kind.name.to_string()), kind.document.as_str().to_owned())))
+    resources.chain(kinds.map(|kind| {
+        (
+            (KINDS.to_owned(), kind.name.to_string()),
+            kind.document.as_str().to_owned(),
+        )
+    }))
 }
 
 /// Ids and labels that indexes are asked for, whether or not anything of that name is there.
@@ -133,7 +175,10 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
     view.insert("head".into(), format!("{:?}", fleet.head()));
     view.extend(documents(fleet).map(|((kind, id), body)| (format!("document {kind}/{id}"), body)));
     for kind in fleet.kinds().iter() {
-        view.insert(format!("schema {}", kind.name), format!("{} {:?}", kind.schema, kind.origin));
+        view.insert(
+            format!("schema {}", kind.name),
+            format!("{} {:?}", kind.schema, kind.origin),
+        );
     }
     let mut names: Vec<&str> = fleet.clusters().values().map(|cluster| &*cluster.head().dns).collect();
     names.extend(fleet.decommissions().keys().map(|dns| &**dns));
@@ -148,13 +193,19 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
         }
         let all = fleet.definitions(&kind.name).unwrap();
         for id in all.iter().map(|one| &*one.document.id).chain(IDS) {
-            view.insert(format!("users {}/{id}", kind.name), format!("{:?}", all.users(id).collect::<Vec<_>>()));
+            view.insert(
+                format!("users {}/{id}", kind.name),
+                format!("{:?}", all.users(id).collect::<Vec<_>>()),
+            );
         }
     }
     let mut dangling: Vec<_> = fleet.dangling().collect();
     dangling.sort();
     view.insert("dangling".into(), format!("{dangling:?}"));
-    view.insert("labels".into(), format!("{:?}", LABELS.map(|label| fleet.has_label(label))));
+    view.insert(
+        "labels".into(),
+        format!("{:?}", LABELS.map(|label| fleet.has_label(label))),
+    );
     for (id, cluster) in fleet.clusters() {
         view.insert(format!("diagnostics {id}"), format!("{:?}", fleet.diagnose(cluster)));
     }

@@ -19,23 +19,38 @@ fn size(fleet: &Fleet, dns: &str, path: &str) -> usize {
 /// Annotations of so many bytes altogether.
 fn annotations(bytes: usize) -> Value {
     let full = bytes / 65_536;
-    many(full + 1, |n| (format!("a{n:04}"), "x".repeat(if n < full { 65_536 } else { bytes % 65_536 }).into()))
+    many(full + 1, |n| {
+        (
+            format!("a{n:04}"),
+            "x".repeat(if n < full { 65_536 } else { bytes % 65_536 }).into(),
+        )
+    })
 }
 
 #[test]
 fn a_definition_that_makes_a_reply_too_large_is_refused() {
     let refusal = refuse(
         &small(),
-        json!([merge("namespaces", "a", json!({"annotations": annotations(MAX_REPLY_BYTES)}))]),
+        json!([merge(
+            "namespaces",
+            "a",
+            json!({"annotations": annotations(MAX_REPLY_BYTES)})
+        )]),
         Contract,
         &["/operations/0/value"],
     );
     assert_eq!(refusal.clusters, ["one"]);
     assert!(refusal.detail.contains("\"one\""), "{}", refusal.detail);
-    let unused = create("namespaces", json!({"id": "x", "annotations": annotations(MAX_REPLY_BYTES)}));
+    let unused = create(
+        "namespaces",
+        json!({"id": "x", "annotations": annotations(MAX_REPLY_BYTES)}),
+    );
     let fleet = accept(&small(), json!([unused]));
     let assign = json!({"op": "assign", "kind": "namespaces", "id": "x", "selector": "team"});
-    assert_eq!(refuse(&fleet, json!([assign]), Contract, &["/operations/0"; 2]).clusters, ["one", "two"]);
+    assert_eq!(
+        refuse(&fleet, json!([assign]), Contract, &["/operations/0"; 2]).clusters,
+        ["one", "two"]
+    );
 }
 
 #[test]
@@ -44,7 +59,10 @@ fn the_limit_is_exact() {
     let some = 14 * 65_536 + 100;
     let below = size(&accept(&small(), write(some)), "one.example.com", "namespaces");
     let fits = some + MAX_REPLY_BYTES - below;
-    assert_eq!(size(&accept(&small(), write(fits)), "one.example.com", "namespaces"), MAX_REPLY_BYTES);
+    assert_eq!(
+        size(&accept(&small(), write(fits)), "one.example.com", "namespaces"),
+        MAX_REPLY_BYTES
+    );
     refuse(&small(), write(fits + 1), Contract, &["/operations/0/value"]);
 }
 
@@ -63,26 +81,44 @@ fn many_patches_that_make_a_reply_too_large_are_refused() {
 
 #[test]
 fn many_middling_definitions_add_up() {
-    let definitions = (0..10).map(|n| create("namespaces", json!({"id": format!("n{n}"), "annotations": annotations(100_000)})));
+    let definitions = (0..10).map(|n| {
+        create(
+            "namespaces",
+            json!({"id": format!("n{n}"), "annotations": annotations(100_000)}),
+        )
+    });
     let fleet = accept(&small(), definitions.collect());
     let references: Vec<_> = (0..10).map(|n| json!({"id": format!("n{n}")})).collect();
     let op = merge("clusters", "three", json!({"namespaces": references}));
     refuse(&fleet, json!([op]), Contract, &["/operations/0/value"]);
     let op = merge("clusters", "three", json!({"namespaces": &references[..9]}));
     let fleet = accept(&fleet, json!([op]));
-    refuse(&fleet, json!([merge("namespaces", "n0", json!({"annotations": annotations(200_000)}))]), Contract, &["/operations/0/value"]);
+    refuse(
+        &fleet,
+        json!([merge("namespaces", "n0", json!({"annotations": annotations(200_000)}))]),
+        Contract,
+        &["/operations/0/value"],
+    );
 }
 
 #[test]
 fn a_kind_that_makes_replies_too_large_is_refused() {
     let kind = |flux: Value| kind("thing", json!({}), flux);
-    let fleet = accept(&small(), json!([
-        create("kinds", kind(json!({}))),
-        create("things", json!({"id": "x"})),
-        merge("clusters", "three", json!({"things": [{"id": "x"}]})),
-    ]));
+    let fleet = accept(
+        &small(),
+        json!([
+            create("kinds", kind(json!({}))),
+            create("things", json!({"id": "x"})),
+            merge("clusters", "three", json!({"things": [{"id": "x"}]})),
+        ]),
+    );
     let loud = kind(json!({"carried": {"noise": {"type": "string", "default": "x".repeat(MAX_REPLY_BYTES)}}}));
-    let refusal = refuse(&fleet, json!([apply("kinds", loud)]), Contract, &["/operations/0/value"]);
+    let refusal = refuse(
+        &fleet,
+        json!([apply("kinds", loud)]),
+        Contract,
+        &["/operations/0/value"],
+    );
     assert_eq!(refusal.clusters, ["three"]);
 }
 
@@ -90,25 +126,52 @@ fn a_kind_that_makes_replies_too_large_is_refused() {
 fn an_id_twice_is_refused() {
     let twice = json!({"namespaces": [{"id": "a"}, {"id": "b"}, {"id": "a"}]});
     let op = create("clusters", cluster("four", twice));
-    let refusal = refuse(&small(), json!([op]), Contract, &["/operations/0/value/namespaces/2/id"]);
+    let refusal = refuse(
+        &small(),
+        json!([op]),
+        Contract,
+        &["/operations/0/value/namespaces/2/id"],
+    );
     assert_eq!(refusal.clusters, ["four"]);
     // Named twice in a plain PATCH it is the same reference.
-    accept(&small(), json!([merge("clusters", "three", json!({"namespaces": [{"id": "a"}, {"id": "a"}]}))]));
+    accept(
+        &small(),
+        json!([merge(
+            "clusters",
+            "three",
+            json!({"namespaces": [{"id": "a"}, {"id": "a"}]})
+        )]),
+    );
 }
 
 #[test]
 fn more_inputs_than_the_providers_take_are_refused() {
     let ids: Vec<_> = (0..=MAX_INPUTS).map(|n| format!("n{n}")).collect();
     let things = kind("thing", json!({}), json!({}));
-    let fleet = accept(&empty(), json!([create("kinds", things), create("clusters", cluster("three", json!({})))]));
-    let fleet = stored(&fleet, ids.iter().map(|id| ("things", id.as_str(), json!({ "id": id }))));
+    let fleet = accept(
+        &empty(),
+        json!([create("kinds", things), create("clusters", cluster("three", json!({})))]),
+    );
+    let fleet = stored(
+        &fleet,
+        ids.iter().map(|id| ("things", id.as_str(), json!({ "id": id }))),
+    );
     let references = |count: usize| -> Vec<Value> { ids.iter().take(count).map(|id| json!({ "id": id })).collect() };
     let assign = |count| json!([merge("clusters", "three", json!({"things": references(count)}))]);
     refuse(&fleet, assign(MAX_INPUTS + 1), Contract, &["/operations/0/value"]);
-    let put = |count| json!([replace("clusters", "three", cluster("three", json!({"things": references(count)})))]);
+    let put = |count| {
+        json!([replace(
+            "clusters",
+            "three",
+            cluster("three", json!({"things": references(count)}))
+        )])
+    };
     let request = fleet::operation::BatchRequest::parse(&json!({"operations": put(MAX_INPUTS)})).unwrap();
     let outcome = fleet.write(&request.operations, common::BATCH).unwrap();
-    assert_eq!(common::ids(outcome.preview(), "three.example.com", "things").len(), MAX_INPUTS);
+    assert_eq!(
+        common::ids(outcome.preview(), "three.example.com", "things").len(),
+        MAX_INPUTS
+    );
 }
 
 /// A fleet as some store holds it: with what no write made, or would make today.
@@ -118,7 +181,12 @@ fn stored<'a>(fleet: &Fleet, more: impl Iterator<Item = (&'a str, &'a str, Value
         let body = fleet::json::Json::new(&value);
         match resources.iter_mut().find(|one| (&*one.kind, &*one.id) == (kind, id)) {
             Some(one) => one.body = body,
-            None => resources.push(Resource { kind: kind.into(), id: id.into(), body, origin: None }),
+            None => resources.push(Resource {
+                kind: kind.into(),
+                id: id.into(),
+                body,
+                origin: None,
+            }),
         }
     }
     Fleet::load(State { head, resources }).unwrap()
@@ -133,15 +201,33 @@ fn older(fields: Value) -> Fleet {
 #[test]
 fn a_stored_breach_is_answered_as_one_and_never_as_a_list() {
     let fleet = older(json!({"namespaces": [{"id": "a"}, {"id": "a"}]}));
-    assert_eq!(poll(&fleet, "three.example.com", "namespaces"), "breach: the id \"a\" would be in the reply twice");
-    assert_eq!(poll(&fleet, "one.example.com", "namespaces"), poll(&small(), "one.example.com", "namespaces"));
+    assert_eq!(
+        poll(&fleet, "three.example.com", "namespaces"),
+        "breach: the id \"a\" would be in the reply twice"
+    );
+    assert_eq!(
+        poll(&fleet, "one.example.com", "namespaces"),
+        poll(&small(), "one.example.com", "namespaces")
+    );
     let found = fleet.diagnose(fleet.cluster("three").unwrap());
-    assert!(found.iter().any(|one| one.code == "contract" && one.kind == "namespaces"), "{found:?}");
+    assert!(
+        found
+            .iter()
+            .any(|one| one.code == "contract" && one.kind == "namespaces"),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_stored_breach_can_be_mended() {
     let fleet = older(json!({"namespaces": [{"id": "a"}, {"id": "a"}]}));
-    let mended = accept(&fleet, json!([merge("clusters", "three", json!({"namespaces": [{"id": "a", "$patch": "delete"}]}))]));
+    let mended = accept(
+        &fleet,
+        json!([merge(
+            "clusters",
+            "three",
+            json!({"namespaces": [{"id": "a", "$patch": "delete"}]})
+        )]),
+    );
     assert_eq!(poll(&mended, "three.example.com", "namespaces"), json!({"inputs": []}));
 }

@@ -9,7 +9,10 @@ use crate::common::{self, SEED, commit, demo};
 
 fn found(fleet: &Fleet, cluster: &str) -> Vec<String> {
     let found = fleet.diagnose(fleet.cluster(cluster).unwrap());
-    found.iter().map(|one| format!("{} {}/{}", one.code, one.kind, one.id)).collect()
+    found
+        .iter()
+        .map(|one| format!("{} {}/{}", one.code, one.kind, one.id))
+        .collect()
 }
 
 #[test]
@@ -20,19 +23,54 @@ fn a_fleet_in_order_has_nothing_to_report() {
 
 #[test]
 fn a_dependency_that_does_not_run_there_stalls() {
-    let alone = accept(&small(), json!([merge("clusters", "three", json!({"platform_components": [{"id": "b"}]}))]));
+    let alone = accept(
+        &small(),
+        json!([merge(
+            "clusters",
+            "three",
+            json!({"platform_components": [{"id": "b"}]})
+        )]),
+    );
     assert_eq!(found(&alone, "three"), ["stalled platform_components/b"]);
-    let off = accept(&small(), json!([merge("clusters", "one", json!({"platform_components": [{"id": "a", "enabled": false}]}))]));
+    let off = accept(
+        &small(),
+        json!([merge(
+            "clusters",
+            "one",
+            json!({"platform_components": [{"id": "a", "enabled": false}]})
+        )]),
+    );
     assert_eq!(found(&off, "one"), ["stalled platform_components/b"]);
-    let both = accept(&off, json!([merge("clusters", "one", json!({"platform_components": [{"id": "b", "enabled": false}]}))]));
+    let both = accept(
+        &off,
+        json!([merge(
+            "clusters",
+            "one",
+            json!({"platform_components": [{"id": "b", "enabled": false}]})
+        )]),
+    );
     assert_eq!(found(&both, "one"), [""; 0], "what does not run waits for nothing");
 }
 
 #[test]
 fn a_dependency_of_another_sort_of_object_stalls() {
-    let fleet = accept(&small(), json!([merge("platform_components", "b", json!({"oci_url": "oci://registry.example.com"}))]));
+    let fleet = accept(
+        &small(),
+        json!([merge(
+            "platform_components",
+            "b",
+            json!({"oci_url": "oci://registry.example.com"})
+        )]),
+    );
     assert_eq!(found(&fleet, "one"), ["stalled platform_components/b"]);
-    let fleet = accept(&fleet, json!([merge("platform_components", "a", json!({"oci_url": "oci://registry.example.com"}))]));
+    let fleet = accept(
+        &fleet,
+        json!([merge(
+            "platform_components",
+            "a",
+            json!({"oci_url": "oci://registry.example.com"})
+        )]),
+    );
     assert_eq!(found(&fleet, "one"), [""; 0]);
 }
 
@@ -42,8 +80,18 @@ fn dangling_references_and_idle_patches_are_reported() {
         "namespaces": [{"id": "a"}, {"id": "gone"}], "patches": {"c": {"x": "y"}, "gone": {"x": "y"}},
     }))]});
     let fleet = commit(&small(), &files::seed(&seed).unwrap(), SEED).unwrap().0;
-    assert_eq!(found(&fleet, "x"), ["dangling namespaces/gone", "unused platform_components/c", "unused platform_components/gone"]);
-    let dangling: Vec<_> = fleet.dangling().map(|(kind, id, count)| format!("{count} × {kind}/{id}")).collect();
+    assert_eq!(
+        found(&fleet, "x"),
+        [
+            "dangling namespaces/gone",
+            "unused platform_components/c",
+            "unused platform_components/gone"
+        ]
+    );
+    let dangling: Vec<_> = fleet
+        .dangling()
+        .map(|(kind, id, count)| format!("{count} × {kind}/{id}"))
+        .collect();
     assert_eq!(dangling, ["1 × namespaces/gone"]);
 }
 
@@ -52,17 +100,42 @@ fn the_uses_of_a_definition_tell_what_runs_where() {
     let fleet = small();
     let kind = fleet.kinds().get("platform_components").unwrap();
     let definitions = fleet.definitions("platform_components").unwrap();
-    let uses = definitions.users("a").filter_map(|id| Usage::of(kind, definitions.get("a").unwrap(), fleet.cluster(id).unwrap()));
-    let uses: Vec<_> = uses.map(|usage| (usage.cluster, usage.values["oci_tag"].clone(), usage.overridden.join(" "))).collect();
-    assert_eq!(uses, [("one".into(), json!("v9"), "oci_tag".into()), ("two".into(), json!("v1"), "".into())]);
+    let uses = definitions
+        .users("a")
+        .filter_map(|id| Usage::of(kind, definitions.get("a").unwrap(), fleet.cluster(id).unwrap()));
+    let uses: Vec<_> = uses
+        .map(|usage| {
+            (
+                usage.cluster,
+                usage.values["oci_tag"].clone(),
+                usage.overridden.join(" "),
+            )
+        })
+        .collect();
+    assert_eq!(
+        uses,
+        [
+            ("one".into(), json!("v9"), "oci_tag".into()),
+            ("two".into(), json!("v1"), "".into())
+        ]
+    );
     assert!(Usage::of(kind, definitions.get("c").unwrap(), fleet.cluster("one").unwrap()).is_none());
 }
 
 #[test]
 fn a_seed_that_is_no_seed_names_each_place() {
-    let pointers = |seed| files::seed(&seed).unwrap_err().into_iter().map(|error| error.pointer).collect::<Vec<_>>();
+    let pointers = |seed| {
+        files::seed(&seed)
+            .unwrap_err()
+            .into_iter()
+            .map(|error| error.pointer)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(pointers(json!([])), [""]);
-    assert_eq!(pointers(json!({"clusters": {}, "namespaces": [], "x/y": 1})), ["/clusters", "/x~1y"]);
+    assert_eq!(
+        pointers(json!({"clusters": {}, "namespaces": [], "x/y": 1})),
+        ["/clusters", "/x~1y"]
+    );
 }
 
 #[test]
@@ -94,7 +167,13 @@ fn a_document_in_a_file_says_its_kind() {
     let fleet = commit(&empty(), &operations, common::BATCH).unwrap().0;
     assert_eq!(common::document(&fleet, "namespaces", "x").get("kind"), None);
     assert!(fleet.kinds().get("network_policies").is_some());
-    for bad in [json!({"id": "x"}), json!({"kind": 5}), json!([]), json!({"schema": {}}), json!({"kind": "batch", "schema": {"x-flux": {"plural": "batch"}}})] {
+    for bad in [
+        json!({"id": "x"}),
+        json!({"kind": 5}),
+        json!([]),
+        json!({"schema": {}}),
+        json!({"kind": "batch", "schema": {"x-flux": {"plural": "batch"}}}),
+    ] {
         assert!(files::apply(bad).is_err());
     }
 }

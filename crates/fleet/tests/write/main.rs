@@ -1,6 +1,6 @@
 //! What a write does and what it refuses: DESIGN.md's "What the spec leaves open, settled" and "The wire", as far as this
 //! crate decides them. One file per subject. Every accepted write is also followed and loaded (see `common::commit`).
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -50,7 +50,9 @@ fn small() -> Fleet {
 
 /// `fields` over `base`.
 fn with(mut base: Value, fields: Value) -> Value {
-    let Value::Object(fields) = fields else { panic!("{fields} is no object") };
+    let Value::Object(fields) = fields else {
+        panic!("{fields} is no object")
+    };
     base.as_object_mut().unwrap().extend(fields);
     base
 }
@@ -61,7 +63,10 @@ fn cluster(id: &str, fields: Value) -> Value {
 }
 
 fn component(id: &str, fields: Value) -> Value {
-    with(json!({"id": id, "component_path": id, "oci_url": "https://charts.example.com", "oci_tag": "v1"}), fields)
+    with(
+        json!({"id": id, "component_path": id, "oci_url": "https://charts.example.com", "oci_tag": "v1"}),
+        fields,
+    )
 }
 
 /// A kind in the short form, with these properties beside its id and this `x-flux`.

@@ -12,7 +12,11 @@ use crate::common::{commit, document, ids, refuse, write};
 
 /// A PATCH of one cluster, as a request of its own.
 fn patch(fleet: &Fleet, form: Form, id: &str, value: Value) -> Result<Value, Refusal> {
-    let verb = Verb::Merge { on: Target::Id(id.to_owned()), form, value };
+    let verb = Verb::Merge {
+        on: Target::Id(id.to_owned()),
+        form,
+        value,
+    };
     let (fleet, _) = commit(fleet, &[Operation::new("clusters", verb)], Rules::default())?;
     Ok(document(&fleet, "clusters", id))
 }
@@ -50,7 +54,10 @@ fn the_canary_and_pin_bodies_of_the_book_change_that_component_and_nothing_else(
         let mut expected = document(&us_east(), "clusters", "us-east-prod-01");
         expected["platform_components"][1]["component_path"] = "observability/grafana/17.1.0".into();
         expected["platform_components"][1]["oci_tag"] = "v1.1.0-rc1".into();
-        assert_eq!(patch(&us_east(), Form::Merge, "us-east-prod-01", body.clone()).unwrap(), expected);
+        assert_eq!(
+            patch(&us_east(), Form::Merge, "us-east-prod-01", body.clone()).unwrap(),
+            expected
+        );
         let (fleet, changes) = write(&us_east(), json!([merge("clusters", "us-east-prod-01", body)])).unwrap();
         assert_eq!(document(&fleet, "clusters", "us-east-prod-01"), expected);
         assert_eq!(changes.len(), 1);
@@ -67,10 +74,15 @@ fn new_references_go_last_and_the_others_keep_their_place() {
 
 #[test]
 fn a_reference_is_removed_by_name_and_only_so() {
-    let gone = json!({"platform_components": [{"id": "a", "$patch": "delete"}, {"id": "never-there", "$patch": "delete"}]});
+    let gone =
+        json!({"platform_components": [{"id": "a", "$patch": "delete"}, {"id": "never-there", "$patch": "delete"}]});
     let after = patch(&small(), Form::Merge, "one", gone).unwrap();
     assert_eq!(after["platform_components"], json!([{"id": "b", "enabled": true}]));
-    for nothing in [json!({"platform_components": []}), json!({"platform_components": [{"id": "never-there", "$patch": "delete"}]}), json!({})] {
+    for nothing in [
+        json!({"platform_components": []}),
+        json!({"platform_components": [{"id": "never-there", "$patch": "delete"}]}),
+        json!({}),
+    ] {
         let (_, changes) = write(&small(), json!([merge("clusters", "one", nothing)])).unwrap();
         assert_eq!(changes, []);
     }
@@ -91,19 +103,28 @@ fn null_clears_a_field_an_override_and_a_patch_key() {
 
 #[test]
 fn other_arrays_are_replaced() {
-    let fleet = accept(&small(), json!([merge("platform_components", "b", json!({"depends_on": ["c"]}))]));
+    let fleet = accept(
+        &small(),
+        json!([merge("platform_components", "b", json!({"depends_on": ["c"]}))]),
+    );
     assert_eq!(document(&fleet, "platform_components", "b")["depends_on"], json!(["c"]));
 }
 
 #[test]
 fn a_patch_of_references_that_says_nothing_clear_is_refused() {
     for (body, pointer) in [
-        (json!({"namespaces": [{"id": "a", "$patch": "replace"}]}), "/namespaces/0/$patch"),
+        (
+            json!({"namespaces": [{"id": "a", "$patch": "replace"}]}),
+            "/namespaces/0/$patch",
+        ),
         (json!({"namespaces": [{"$patch": "delete"}]}), "/namespaces/0/id"),
         (json!({"namespaces": [{"id": ""}]}), "/namespaces/0/id"),
         (json!({"namespaces": ["a"]}), "/namespaces/0"),
         (json!({"namespaces": {"id": "a"}}), "/namespaces"),
-        (json!({"namespaces": [{"id": "a", "oci_tag": "v1"}]}), "/namespaces/0/oci_tag"),
+        (
+            json!({"namespaces": [{"id": "a", "oci_tag": "v1"}]}),
+            "/namespaces/0/oci_tag",
+        ),
         (json!([]), ""),
         (json!(null), ""),
     ] {
@@ -117,11 +138,26 @@ fn a_merge_patch_is_rfc_7396_to_the_letter() {
     let body = json!({"platform_components": [{"id": "b"}], "patches": {"a": {"color": null}}, "labels": null});
     let after = patch(&small(), MergePatch, "one", body).unwrap();
     assert_eq!(after["platform_components"], json!([{"id": "b", "enabled": true}]));
-    assert_eq!((&after["patches"], &after["labels"]), (&json!({"a": {"replicas": "1"}}), &json!({})));
+    assert_eq!(
+        (&after["patches"], &after["labels"]),
+        (&json!({"a": {"replicas": "1"}}), &json!({}))
+    );
     // There, `$patch` is a field like any other.
-    let refusal = patch(&small(), MergePatch, "one", json!({"namespaces": [{"id": "a", "$patch": "delete"}]})).unwrap_err();
+    let refusal = patch(
+        &small(),
+        MergePatch,
+        "one",
+        json!({"namespaces": [{"id": "a", "$patch": "delete"}]}),
+    )
+    .unwrap_err();
     assert_eq!(pointers(&refusal), ["/namespaces/0/$patch"]);
-    for body in [json!({"id": "x"}), json!({"id": null}), json!(null), json!("x"), json!([1])] {
+    for body in [
+        json!({"id": "x"}),
+        json!({"id": null}),
+        json!(null),
+        json!("x"),
+        json!([1]),
+    ] {
         assert_eq!(patch(&small(), MergePatch, "one", body).unwrap_err().reason, Invalid);
     }
 }
@@ -137,11 +173,21 @@ fn a_json_patch_is_rfc_6902() {
         {"op": "copy", "from": "/patches/a", "path": "/patches/b"},
     ]);
     let mut fleet = small();
-    fleet = accept(&fleet, json!([merge("clusters", "one", json!({"namespaces": [{"id": "b", "$patch": "delete"}]}))]));
+    fleet = accept(
+        &fleet,
+        json!([merge(
+            "clusters",
+            "one",
+            json!({"namespaces": [{"id": "b", "$patch": "delete"}]})
+        )]),
+    );
     let after = patch(&fleet, JsonPatch, "one", body).unwrap();
     assert_eq!(after["platform_components"], json!([{"id": "b", "enabled": true}]));
     assert_eq!(after["namespaces"], json!([{"id": "a"}, {"id": "b"}]));
-    assert_eq!((&after["patches"]["b"]["color"], &after["labels"]), (&json!("green"), &json!({"group": "red"})));
+    assert_eq!(
+        (&after["patches"]["b"]["color"], &after["labels"]),
+        (&json!("green"), &json!({"group": "red"}))
+    );
 }
 
 #[test]
@@ -156,31 +202,60 @@ fn a_json_patch_that_does_not_apply_names_its_operation() {
         let refusal = patch(&small(), JsonPatch, "one", json!([fine, bad])).unwrap_err();
         assert_eq!((refusal.reason, pointers(&refusal)), (Invalid, vec!["/1"]));
     }
-    for none in [json!({}), json!("x"), json!([{"op": "frobnicate", "path": ""}]), json!([{"op": "remove", "path": ""}])] {
+    for none in [
+        json!({}),
+        json!("x"),
+        json!([{"op": "frobnicate", "path": ""}]),
+        json!([{"op": "remove", "path": ""}]),
+    ] {
         assert_eq!(patch(&small(), JsonPatch, "one", none).unwrap_err().reason, Invalid);
     }
     let renamed = json!([{"op": "replace", "path": "/id", "value": "x"}]);
-    assert_eq!(pointers(&patch(&small(), JsonPatch, "one", renamed).unwrap_err()), ["/id"]);
+    assert_eq!(
+        pointers(&patch(&small(), JsonPatch, "one", renamed).unwrap_err()),
+        ["/id"]
+    );
 }
 
 #[test]
 fn a_json_patch_cannot_fill_the_memory() {
     let double = |n| json!({"op": "copy", "from": "", "path": format!("/patches/{n}")});
     let bomb: Vec<_> = (0..64).map(double).collect();
-    assert_eq!(patch(&small(), JsonPatch, "one", bomb.into()).unwrap_err().reason, Invalid);
+    assert_eq!(
+        patch(&small(), JsonPatch, "one", bomb.into()).unwrap_err().reason,
+        Invalid
+    );
 }
 
 #[test]
 fn a_put_that_leaves_out_references_is_refused() {
     let value = cluster("one", json!({"namespaces": []}));
     for op in [replace("clusters", "one", value.clone()), apply("clusters", value)] {
-        let refusal = refuse(&small(), json!([op]), Invalid, &["/operations/0/value/platform_components"]);
+        let refusal = refuse(
+            &small(),
+            json!([op]),
+            Invalid,
+            &["/operations/0/value/platform_components"],
+        );
         assert!(refusal.detail.contains("say []"), "{}", refusal.detail);
     }
-    let both = ["/operations/0/value/namespaces", "/operations/0/value/platform_components"];
-    refuse(&small(), json!([replace("clusters", "one", cluster("one", json!({})))]), Invalid, &both);
+    let both = [
+        "/operations/0/value/namespaces",
+        "/operations/0/value/platform_components",
+    ];
+    refuse(
+        &small(),
+        json!([replace("clusters", "one", cluster("one", json!({})))]),
+        Invalid,
+        &both,
+    );
     let null = cluster("one", json!({"namespaces": null, "platform_components": []}));
-    refuse(&small(), json!([replace("clusters", "one", null)]), Invalid, &["/operations/0/value/namespaces"]);
+    refuse(
+        &small(),
+        json!([replace("clusters", "one", null)]),
+        Invalid,
+        &["/operations/0/value/namespaces"],
+    );
 }
 
 #[test]
@@ -194,18 +269,32 @@ fn a_put_that_says_so_removes_references() {
 
 #[test]
 fn a_put_may_leave_out_what_is_empty() {
-    let fleet = accept(&small(), json!([replace("clusters", "three", cluster("three", json!({})))]));
+    let fleet = accept(
+        &small(),
+        json!([replace("clusters", "three", cluster("three", json!({})))]),
+    );
     assert_eq!(document(&fleet, "clusters", "three")["platform_components"], json!([]));
 }
 
 #[test]
 fn a_script_older_than_a_kind_does_not_uninstall_it() {
     let policy = json!({"id": "p", "target_namespace": "x", "ingress_rules": []});
-    let fleet = accept(&small(), json!([
-        create("kinds", common::network_policy()),
-        create("network_policies", policy),
-        merge("clusters", "three", json!({"network_policies": [{"id": "p"}]})),
-    ]));
-    let old = cluster("three", json!({"platform_components": [], "namespaces": [], "rolebindings": []}));
-    refuse(&fleet, json!([replace("clusters", "three", old)]), Invalid, &["/operations/0/value/network_policies"]);
+    let fleet = accept(
+        &small(),
+        json!([
+            create("kinds", common::network_policy()),
+            create("network_policies", policy),
+            merge("clusters", "three", json!({"network_policies": [{"id": "p"}]})),
+        ]),
+    );
+    let old = cluster(
+        "three",
+        json!({"platform_components": [], "namespaces": [], "rolebindings": []}),
+    );
+    refuse(
+        &fleet,
+        json!([replace("clusters", "three", old)]),
+        Invalid,
+        &["/operations/0/value/network_policies"],
+    );
 }

@@ -9,7 +9,10 @@ use crate::common::{document, ids, refuse, write};
 
 fn selected(fleet: &Fleet, selector: &str) -> Result<Vec<String>, SelectorError> {
     let selector = Selector::for_fleet(selector, fleet)?;
-    Ok(selector.select(fleet).map(|cluster| cluster.document().id.to_string()).collect())
+    Ok(selector
+        .select(fleet)
+        .map(|cluster| cluster.document().id.to_string())
+        .collect())
 }
 
 #[test]
@@ -38,8 +41,20 @@ fn a_selector_reads_labels_and_scalar_fields() {
 
 #[test]
 fn a_key_that_means_nothing_is_refused_also_when_negated() {
-    for selector in ["taem=red", "taem!=red", "!taem", "taem", "taem notin (red)", "team=red,taem!=red", "namespaces=a", "patches"] {
-        assert!(matches!(selected(&small(), selector), Err(SelectorError::UnknownKey(_))), "{selector}");
+    for selector in [
+        "taem=red",
+        "taem!=red",
+        "!taem",
+        "taem",
+        "taem notin (red)",
+        "team=red,taem!=red",
+        "namespaces=a",
+        "patches",
+    ] {
+        assert!(
+            matches!(selected(&small(), selector), Err(SelectorError::UnknownKey(_))),
+            "{selector}"
+        );
     }
 }
 
@@ -47,7 +62,10 @@ fn a_key_that_means_nothing_is_refused_also_when_negated() {
 fn a_label_that_no_cluster_has_any_more_means_nothing() {
     let unlabel = |id| merge("clusters", id, json!({"labels": {"team": null}}));
     // Kinds that come and go make no difference.
-    let fleet = accept(&small(), json!([create("kinds", common::network_policy()), unlabel("one")]));
+    let fleet = accept(
+        &small(),
+        json!([create("kinds", common::network_policy()), unlabel("one")]),
+    );
     let fleet = accept(&fleet, json!([delete("kinds", "network_policies")]));
     assert!(selected(&fleet, "team").is_ok());
     let fleet = accept(&fleet, json!([unlabel("two")]));
@@ -56,12 +74,15 @@ fn a_label_that_no_cluster_has_any_more_means_nothing() {
 
 #[test]
 fn merge_assign_unassign_and_patch_take_a_selector() {
-    let fleet = accept(&small(), json!([
-        {"op": "merge", "kind": "clusters", "selector": "team", "value": {"environment": "qa"}},
-        {"op": "assign", "kind": "platform_components", "id": "c", "selector": "environment in (qa)"},
-        {"op": "patch", "kind": "platform_components", "id": "c", "selector": "id=two", "set": {"x": "y"}},
-        {"op": "unassign", "kind": "platform_components", "id": "a", "selector": "*"},
-    ]));
+    let fleet = accept(
+        &small(),
+        json!([
+            {"op": "merge", "kind": "clusters", "selector": "team", "value": {"environment": "qa"}},
+            {"op": "assign", "kind": "platform_components", "id": "c", "selector": "environment in (qa)"},
+            {"op": "patch", "kind": "platform_components", "id": "c", "selector": "id=two", "set": {"x": "y"}},
+            {"op": "unassign", "kind": "platform_components", "id": "a", "selector": "*"},
+        ]),
+    );
     assert_eq!(ids(&fleet, "one.example.com", "platform-components"), ["b", "c"]);
     assert_eq!(ids(&fleet, "two.example.com", "platform-components"), ["c"]);
     assert_eq!(ids(&fleet, "three.example.com", "platform-components"), [""; 0]);
@@ -71,7 +92,16 @@ fn merge_assign_unassign_and_patch_take_a_selector() {
 
 #[test]
 fn a_write_never_means_the_whole_fleet_by_accident() {
-    for selector in ["", "  ", "taem!=red", "!taem", "team=green", "environment=qa", "team=red,,", "team>1"] {
+    for selector in [
+        "",
+        "  ",
+        "taem!=red",
+        "!taem",
+        "team=green",
+        "environment=qa",
+        "team=red,,",
+        "team>1",
+    ] {
         for op in [
             json!({"op": "unassign", "kind": "platform_components", "id": "a", "selector": selector}),
             json!({"op": "assign", "kind": "platform_components", "id": "c", "selector": selector}),
@@ -81,7 +111,12 @@ fn a_write_never_means_the_whole_fleet_by_accident() {
             refuse(&small(), json!([op]), Invalid, &["/operations/0/selector"]);
         }
     }
-    refuse(&empty(), json!([{"op": "merge", "kind": "clusters", "selector": "*", "value": {}}]), Invalid, &["/operations/0/selector"]);
+    refuse(
+        &empty(),
+        json!([{"op": "merge", "kind": "clusters", "selector": "*", "value": {}}]),
+        Invalid,
+        &["/operations/0/selector"],
+    );
 }
 
 #[test]
@@ -94,18 +129,29 @@ fn only_clusters_are_selected() {
 
 #[test]
 fn a_selector_sees_what_the_operation_before_left() {
-    let fleet = accept(&small(), json!([
-        merge("clusters", "three", json!({"labels": {"zone": "new"}})),
-        {"op": "assign", "kind": "namespaces", "id": "a", "selector": "zone=new"},
-    ]));
+    let fleet = accept(
+        &small(),
+        json!([
+            merge("clusters", "three", json!({"labels": {"zone": "new"}})),
+            {"op": "assign", "kind": "namespaces", "id": "a", "selector": "zone=new"},
+        ]),
+    );
     assert_eq!(ids(&fleet, "three.example.com", "namespaces"), ["a"]);
 }
 
 #[test]
 fn a_label_named_like_a_field_is_refused() {
     let labels = json!({"environment": "x", "node_count": "3", "team": "red"});
-    let pointers = ["/operations/0/value/labels/environment", "/operations/0/value/labels/node_count"];
-    refuse(&small(), json!([merge("clusters", "one", json!({ "labels": labels }))]), Invalid, &pointers);
+    let pointers = [
+        "/operations/0/value/labels/environment",
+        "/operations/0/value/labels/node_count",
+    ];
+    refuse(
+        &small(),
+        json!([merge("clusters", "one", json!({ "labels": labels }))]),
+        Invalid,
+        &pointers,
+    );
 }
 
 #[test]

@@ -86,14 +86,14 @@ impl Progress {
         self.shown = Instant::now();
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
         let end = if self.terminal && !at_last { "\r" } else { "\n" };
-        eprint!(
+        let _nobody_reads = write!(
+            io::stderr(),
             "imported {} documents ({} changed) in {} revisions, {:.0}/s   {end}",
             done.documents,
             done.changed,
             done.revisions,
             done.documents as f64 / seconds
         );
-        let _unshown = io::stderr().flush();
     }
 }
 
@@ -118,8 +118,13 @@ pub async fn import(engine: &Engine, file: &Path, batch: usize) -> Result<Import
     loop {
         let line = lines.next();
         let ends = line.is_none();
-        if let Some((n, line)) = line {
-            pending.add(n + 1, &line.map_err(unreadable)?);
+        match line {
+            Some((n, Ok(line))) => pending.add(n + 1, &line),
+            Some((n, Err(error))) if error.kind() == io::ErrorKind::InvalidData => {
+                pending.problems.push((n + 1, Violation::new("", "is not UTF-8")));
+            }
+            Some((_, Err(error))) => return Err(unreadable(error)),
+            None => {}
         }
         if ends || pending.operations.len() >= batch || pending.bytes >= MOST_BYTES {
             let part = std::mem::take(&mut pending);

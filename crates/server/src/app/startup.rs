@@ -347,12 +347,12 @@ fn directory_error(directory: &[KindFile], offset: usize, errors: Vec<Violation>
     }
 }
 
-/// `/operations/3/value/x` is the operation 3 at `/x`.
+/// `/operations/3/value/x` is the operation 3 at `/x`. Its kind is not in a document, but around it.
 fn operation_of(pointer: &str) -> Option<(usize, &str)> {
     let rest = pointer.strip_prefix("/operations/")?;
-    let (number, rest) = rest.split_once('/').unwrap_or((rest, ""));
-    let inside = rest.strip_prefix("value").unwrap_or(rest);
-    Some((number.parse().ok()?, inside))
+    let (number, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let inside = rest.strip_prefix("/value").or_else(|| rest.strip_prefix("/kind"));
+    Some((number.parse().ok()?, inside.unwrap_or(rest)))
 }
 
 fn in_seed(mut error: Violation, offset: usize, seed: &Value) -> Violation {

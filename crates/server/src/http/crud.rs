@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use fleet::Fleet;
 use fleet::document::Document;
@@ -30,6 +30,7 @@ use super::observe::{self, RequestId};
 use super::poll::names;
 use super::problem::Problem;
 use super::request::{self, MOST_BATCH, MOST_DOCUMENT, Page, Query};
+use super::service;
 use crate::app::App;
 use crate::app::engine::Written;
 use crate::tokens::Actor;
@@ -229,8 +230,7 @@ pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
             .collect::<Vec<_>>()
             .join(", "),
     )?;
-    let selector = selector.map(|text| Selector::for_fleet(&text, &fleet)).transpose();
-    let selector = selector.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let selector = selector.map(|text| Selector::for_fleet(&text, &fleet)).transpose()?;
     let wanted = |cluster: &&Arc<Cluster>| {
         let fits = |(field, value): &(&str, String)| field_is(cluster, field, value);
         filters.iter().all(fits)
@@ -316,6 +316,9 @@ fn stream_list(items: Vec<Json>, page: Page) -> Response {
 
 /// `POST /{kind}`
 pub async fn create(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller, body: Body) -> Reply {
+    if name == DECOMMISSIONS {
+        return Err(service::only_list(Method::POST, Path(name)).await);
+    }
     let options = Options::take(&caller, false)?;
     kind_of(&app.fleet(), &name)?;
     let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
@@ -360,6 +363,9 @@ pub async fn replace(
     caller: Caller,
     body: Body,
 ) -> Reply {
+    if name == DECOMMISSIONS {
+        return Err(service::only_resource(Method::PUT, Path((name, id))).await);
+    }
     let options = Options::take(&caller, false)?;
     find(&app.fleet(), &name, &id)?;
     let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
@@ -378,6 +384,9 @@ pub async fn patch(
     caller: Caller,
     body: Body,
 ) -> Reply {
+    if name == DECOMMISSIONS {
+        return Err(service::only_resource(Method::PATCH, Path((name, id))).await);
+    }
     let options = Options::take(&caller, false)?;
     find(&app.fleet(), &name, &id)?;
     let (form, value) = request::patch(&caller.headers, body).await?;
@@ -391,7 +400,7 @@ pub async fn patch(
 
 /// `DELETE /{kind}/{id}`
 pub async fn delete(State(app): State<Arc<App>>, Path((name, id)): Path<(String, String)>, caller: Caller) -> Reply {
-    let options = Options::take(&caller, true)?;
+    let options = Options::take(&caller, name != CLUSTERS)?;
     let verb = Verb::Delete {
         id,
         cascade: options.cascade,
@@ -429,8 +438,7 @@ fn references(fleet: &Fleet, name: &str, id: &str, caller: &Caller) -> Reply {
     let page = Page::take(&mut query)?;
     let selector = query.take("selector")?;
     query.end("limit, offset, selector")?;
-    let selector = selector.map(|text| Selector::for_fleet(&text, fleet)).transpose();
-    let selector = selector.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let selector = selector.map(|text| Selector::for_fleet(&text, fleet)).transpose()?;
     find(fleet, name, id)?;
     let kind = kind_of(fleet, name)?;
     let clusters = fleet.kinds().clusters().cloned().ok_or_else(Problem::internal)?;
@@ -558,7 +566,7 @@ pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> R
         batch: true,
         ..Rules::default()
     };
-    let author = caller.author(batch.reason)?;
+    let author = caller.author(batch.reason.filter(|reason| !reason.trim().is_empty()))?;
     run_all(&app, options.dry_run, batch.operations, rules, author, |written| {
         let changes = written.changes.iter().map(|change| {
             let document = written.fleet.document(&change.kind, &change.id);

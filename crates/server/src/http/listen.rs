@@ -64,8 +64,7 @@ pub async fn serve(
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE)
         .max_headers(MOST_HEADERS)
-        .max_buf_size(MOST_HEAD)
-        .pipeline_flush(true);
+        .max_buf_size(MOST_HEAD);
     let places = Arc::new(Semaphore::new(most_connections));
     let graceful = GracefulShutdown::new();
     loop {

@@ -1,4 +1,6 @@
 //! The OpenAPI document (3.0.3), made from the kinds that exist.
+// Schemas are made where they are passed; references would only add ampersands.
+#![allow(clippy::needless_pass_by_value)]
 
 use fleet::kind::{CLUSTERS, Kind, Kinds};
 use serde_json::{Map, Value, json};
@@ -471,6 +473,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
             "Only clusters that this Kubernetes label selector matches.",
             &text,
         );
+        list = list.problem(422, "A selector whose key means nothing.");
     }
     let list = list
         .answer(
@@ -591,7 +594,8 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         );
         let operation = missing(id(operation))
             .answer(200, "The clusters.", json!({"type": "array", "items": usage}))
-            .problem(400, "A parameter that is not known or makes no sense.");
+            .problem(400, "A parameter that is not known or makes no sense.")
+            .problem(422, "A selector whose key means nothing.");
         add(paths, &format!("/{name}/{{id}}/references"), "get", operation);
     }
 }
@@ -692,8 +696,8 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         .query("after", "Only revisions after this one.", &number)
         .query(
             "limit",
-            "How many records; a page goes on to the end of its last revision.",
-            &json!({"type": "integer", "minimum": 1}),
+            "How many records, at most 10000 at a time; a page goes on to the end of its last revision.",
+            &json!({"type": "integer", "minimum": 1, "default": 100}),
         )
         .query("kind", "Only this kind.", &text)
         .query("id", "Only this id.", &text)

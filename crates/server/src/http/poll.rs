@@ -40,18 +40,11 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
             Err(Problem::method_not_allowed(method, "GET, HEAD")),
         ),
     };
-    let mut response = match outcome {
-        Ok(found) => reply(headers, &found),
-        Err(problem) => {
-            let id = observe::request_id(headers);
-            let (status, path) = (problem.status().as_u16(), request.uri().path());
-            let name = actor.as_ref().map_or("-", |actor| &actor.name);
-            tracing::info!(method = %request.method(), path, status, request_id = ?id, actor = name, "poll refused");
-            let mut response = problem.into_response();
-            response.headers_mut().insert(REQUEST_ID.clone(), id);
-            response
-        }
-    };
+    let refused = outcome.is_err().then(|| observe::request_id(headers));
+    let mut response = outcome.map_or_else(Problem::into_response, |found| reply(headers, &found));
+    if let Some(id) = &refused {
+        response.headers_mut().insert(REQUEST_ID.clone(), id.clone());
+    }
     let is_flux = |agent: &HeaderValue| agent.as_bytes().starts_with(b"flux-operator/");
     if app.metrics.connections.get() > CROWDED && headers.get(USER_AGENT).is_some_and(is_flux) {
         response
@@ -60,12 +53,16 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
     }
     let elapsed = started.elapsed();
     let status = response.status().as_u16();
-    tracing::debug!(
-        path = request.uri().path(),
-        status,
-        microseconds = elapsed.as_micros(),
-        "poll"
-    );
+    let (method, path) = (request.method(), request.uri().path());
+    let milliseconds = elapsed.as_secs_f64() * 1e3;
+    let actor = actor.as_ref().map_or("-", |actor| &actor.name);
+    if let Some(id) = refused {
+        let id = id.to_str().unwrap_or_default();
+        tracing::info!(%method, path, status, milliseconds, request_id = id, actor, "poll refused");
+    } else {
+        let id = || headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
+        tracing::debug!(%method, path, status, milliseconds, request_id = id(), actor, "poll");
+    }
     let labels = PollLabels {
         kind: kind.into_owned(),
         status,

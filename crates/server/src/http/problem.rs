@@ -1,10 +1,11 @@
 //! The one table from what went wrong to what is answered: problem documents (RFC 9457).
 
-use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fleet::inputs::Breach;
 use fleet::refusal::{Reason, Refusal, Violation};
+use fleet::selector::SelectorError;
 use serde::Serialize;
 
 use crate::app::engine::WriteError;
@@ -14,10 +15,11 @@ use crate::app::engine::WriteError;
 pub struct Problem {
     status: StatusCode,
     name: &'static str,
-    detail: String,
+    detail: Box<str>,
     errors: Vec<Violation>,
     clusters: Vec<String>,
-    header: Option<(HeaderName, HeaderValue)>,
+    /// One header that goes with the status.
+    header: Option<(&'static str, &'static str)>,
 }
 
 /// The last segment of the `type` of a refusal.
@@ -38,7 +40,7 @@ impl Problem {
         Problem {
             status,
             name,
-            detail: detail.into(),
+            detail: detail.into().into_boxed_str(),
             errors: Vec::new(),
             clusters: Vec::new(),
             header: None,
@@ -52,7 +54,7 @@ impl Problem {
 
     pub fn unauthorized(detail: &'static str) -> Self {
         let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
-        problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
+        problem.header = Some(("www-authenticate", "Bearer"));
         problem
     }
 
@@ -69,9 +71,9 @@ impl Problem {
     }
 
     pub fn method_not_allowed(method: &Method, allowed: &'static str) -> Self {
-        let detail = format!("{method} means nothing here; {allowed} do");
+        let detail = format!("{method} means nothing here; allowed: {allowed}");
         let mut problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail);
-        problem.header = Some((ALLOW, HeaderValue::from_static(allowed)));
+        problem.header = Some(("allow", allowed));
         problem
     }
 
@@ -102,7 +104,7 @@ impl Problem {
 
     pub fn unavailable(detail: impl Into<String>) -> Self {
         let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
-        problem.header = Some((RETRY_AFTER, HeaderValue::from_static("5")));
+        problem.header = Some(("retry-after", "5"));
         problem
     }
 
@@ -142,6 +144,16 @@ impl From<Refusal> for Problem {
             errors: refusal.errors,
             clusters: refusal.clusters,
             ..Problem::new(status, name_of(refusal.reason), refusal.detail)
+        }
+    }
+}
+
+/// A selector that cannot be read is a bad request; one whose key means nothing is read, and wrong.
+impl From<SelectorError> for Problem {
+    fn from(error: SelectorError) -> Self {
+        match error {
+            SelectorError::UnknownKey(_) => Refusal::new(Reason::Invalid, error.to_string()).into(),
+            _ => Problem::bad_request(error.to_string()),
         }
     }
 }
@@ -189,7 +201,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some((name, value)) = self.header {
-            headers.insert(name, value);
+            headers.insert(name, HeaderValue::from_static(value));
         }
         response
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::header::{CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, Uri};
 use fleet::operation::IfMatch;
@@ -61,6 +61,10 @@ fn json(bytes: &[u8]) -> Result<Value, Problem> {
 }
 
 async fn read(body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {
+    // Before anything is read: who asks with `Expect: 100-continue` need not send it.
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Problem::too_large(limit));
+    }
     match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, limit)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
+use fleet::kind::DECOMMISSIONS;
 use serde_json::json;
 
 use super::problem::Problem;
@@ -60,14 +61,23 @@ pub async fn only_post(method: Method) -> Problem {
     Problem::method_not_allowed(&method, "POST")
 }
 
-pub async fn only_list(method: Method) -> Problem {
-    Problem::method_not_allowed(&method, "GET, HEAD, POST")
+pub async fn only_list(method: Method, Path(kind): Path<String>) -> Problem {
+    // A decommission is made by deleting a cluster, and can only be forgotten.
+    let allowed = match kind.as_str() {
+        DECOMMISSIONS => "GET, HEAD",
+        _ => "GET, HEAD, POST",
+    };
+    Problem::method_not_allowed(&method, allowed)
 }
 
 pub async fn only_kind(method: Method) -> Problem {
     Problem::method_not_allowed(&method, "GET, HEAD, PUT, DELETE")
 }
 
-pub async fn only_resource(method: Method) -> Problem {
-    Problem::method_not_allowed(&method, "GET, HEAD, PUT, PATCH, DELETE")
+pub async fn only_resource(method: Method, Path((kind, _)): Path<(String, String)>) -> Problem {
+    let allowed = match kind.as_str() {
+        DECOMMISSIONS => "GET, HEAD, DELETE",
+        _ => "GET, HEAD, PUT, PATCH, DELETE",
+    };
+    Problem::method_not_allowed(&method, allowed)
 }

@@ -100,7 +100,11 @@ async fn every_documented_route_asks_for_the_right_that_it_needs() {
                 _ => drop(with_read.problem(403, "forbidden")),
             }
             let with_write = one.call(&app).token(WRITE).await;
-            assert!(![401, 403].contains(&with_write.status), "{what}: {}", with_write.text());
+            assert!(
+                ![401, 403].contains(&with_write.status),
+                "{what}: {}",
+                with_write.text()
+            );
             assert!(with_write.status < 500, "{what}: {}", with_write.text());
         }
         assert_eq!(public, ["GET /health", "GET /openapi.yaml", "GET /ready"]);
@@ -150,7 +154,15 @@ async fn the_scheme_is_read_without_case_and_blanks_around_the_token_do_not_matt
 #[tokio::test]
 async fn a_path_that_is_nothing_is_404_with_a_token() {
     let app = TestApp::start().await;
-    for path in ["/", "/nothing", "/nothing/x", "/nothing/x/y", "/a/b/c/d/e", "/clusters/", "/api/v2/flux"] {
+    for path in [
+        "/",
+        "/nothing",
+        "/nothing/x",
+        "/nothing/x/y",
+        "/a/b/c/d/e",
+        "/clusters/",
+        "/api/v2/flux",
+    ] {
         app.get(path).await.problem(404, "not-found");
     }
 }
@@ -164,7 +176,10 @@ async fn actors(app: &TestApp) -> Vec<String> {
 #[tokio::test]
 async fn the_name_of_a_token_is_the_actor_in_the_log() {
     let mut setup = Setup::default();
-    let file = setup.file("write-tokens", "# rotated weekly\nalice:first\n\nci@example.com:second\nunnamed\nnot a name:odd\n");
+    let file = setup.file(
+        "write-tokens",
+        "# rotated weekly\nalice:first\n\nci@example.com:second\nunnamed\nnot a name:odd\n",
+    );
     setup.config.write_tokens = Some(TokenSource {
         token: Some(WRITE.into()),
         file: Some(file),
@@ -172,14 +187,26 @@ async fn the_name_of_a_token_is_the_actor_in_the_log() {
     let readers = setup.file("read-tokens", "bob:third\n");
     setup.config.read_tokens.file = Some(readers);
     let app = setup.start().await;
-    for (n, token) in ["first", "second", "unnamed", "not a name:odd", WRITE].iter().enumerate() {
+    for (n, token) in ["first", "second", "unnamed", "not a name:odd", WRITE]
+        .iter()
+        .enumerate()
+    {
         let body = json!({"id": format!("n{n}")});
         app.post("/namespaces", &body).token(token).await.expect(201);
     }
-    assert_eq!(actors(&app).await, ["alice", "ci@example.com", "write", "write", "write"]);
+    assert_eq!(
+        actors(&app).await,
+        ["alice", "ci@example.com", "write", "write", "write"]
+    );
     app.get("/namespaces").token("third").await.expect(200);
-    app.post("/namespaces", &json!({"id": "x"})).token("third").await.problem(403, "forbidden");
-    app.get("/namespaces").token("alice:first").await.problem(401, "unauthorized");
+    app.post("/namespaces", &json!({"id": "x"}))
+        .token("third")
+        .await
+        .problem(403, "forbidden");
+    app.get("/namespaces")
+        .token("alice:first")
+        .await
+        .problem(401, "unauthorized");
     let system = app.get("/changes?limit=1").await.array();
     assert_eq!(system[0]["actor"], "system");
 }
@@ -190,8 +217,14 @@ async fn without_tokens_for_writing_the_ones_for_reading_write() {
     setup.config.write_tokens = None;
     let app = setup.start().await;
     app.get("/clusters").token(READ).await.expect(200);
-    app.post("/namespaces", &json!({"id": "x"})).token(READ).await.expect(201);
-    app.post("/namespaces", &json!({"id": "y"})).token(WRITE).await.problem(401, "unauthorized");
+    app.post("/namespaces", &json!({"id": "x"}))
+        .token(READ)
+        .await
+        .expect(201);
+    app.post("/namespaces", &json!({"id": "y"}))
+        .token(WRITE)
+        .await
+        .problem(401, "unauthorized");
     assert_eq!(actors(&app).await, ["write"]);
 }
 
@@ -200,7 +233,10 @@ async fn a_token_that_is_both_reads_and_writes() {
     let mut setup = Setup::default();
     setup.config.write_tokens = Some(setup.config.read_tokens.clone());
     let app = setup.start().await;
-    app.post("/namespaces", &json!({"id": "x"})).token(READ).await.expect(201);
+    app.post("/namespaces", &json!({"id": "x"}))
+        .token(READ)
+        .await
+        .expect(201);
 }
 
 #[tokio::test]
@@ -209,13 +245,20 @@ async fn every_reply_carries_an_id_of_its_request() {
     let given = app.get("/health").header("x-request-id", "job/17:a").await;
     assert_eq!(given.header("x-request-id"), "job/17:a");
     let one = app.get("/health").await.header("x-request-id").to_owned();
-    let other = app.get("/nothing").without_token().await.header("x-request-id").to_owned();
+    let other = app
+        .get("/nothing")
+        .without_token()
+        .await
+        .header("x-request-id")
+        .to_owned();
     assert!(!one.is_empty() && !other.is_empty() && one != other);
     for odd in ["with blanks", "", &"x".repeat(200)] {
         let own = app.get("/health").header("x-request-id", odd).await;
         assert!(own.header("x-request-id") != odd && !own.header("x-request-id").is_empty());
     }
-    let written = app.post("/namespaces", &json!({"id": "x"})).header("x-request-id", "job-18");
+    let written = app
+        .post("/namespaces", &json!({"id": "x"}))
+        .header("x-request-id", "job-18");
     written.await.expect(201);
     assert_eq!(app.get("/changes?after=1").await.array()[0]["request_id"], "job-18");
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::body::Body;
 use fleet::log::{Batch, Head, Revision, RevisionRecord, State};
+use flux_resourceset::http::Api;
 use serde_json::json;
 use store::{AuditQuery, AuditRecord, CommitError, Memory, Store, StoreError};
+use tower::ServiceExt;
 
 use crate::support::{DEMO, DEMO_DNS, PATHS, Setup};
 
@@ -85,8 +88,12 @@ async fn while_the_store_is_away_reads_go_on_and_writes_are_told_to_come_back() 
     app.get("/clusters").await.expect(200);
     app.get("/ready").await.expect(200);
     app.get("/openapi.yaml").await.expect(200);
-    app.poll("never-known.example.com", "namespaces").await.problem(404, "not-found");
-    app.patch(format!("/clusters/{DEMO}?dry_run=true"), &json!({"node_count": 1})).await.expect(200);
+    app.poll("never-known.example.com", "namespaces")
+        .await
+        .problem(404, "not-found");
+    app.patch(format!("/clusters/{DEMO}?dry_run=true"), &json!({"node_count": 1}))
+        .await
+        .expect(200);
 
     for reply in [
         app.post("/namespaces", &json!({"id": "x"})).await,
@@ -97,7 +104,9 @@ async fn while_the_store_is_away_reads_go_on_and_writes_are_told_to_come_back() 
         reply.problem(503, "unavailable");
     }
     // What is invalid is said to be so, whatever the store does.
-    app.post("/namespaces", &json!({"id": "UPPER"})).await.problem(422, "invalid");
+    app.post("/namespaces", &json!({"id": "UPPER"}))
+        .await
+        .problem(422, "invalid");
     assert_eq!(app.input_ids(DEMO_DNS, "namespaces").await.len(), 3);
     assert_eq!(app.revision(), 1);
 
@@ -110,12 +119,33 @@ async fn while_the_store_is_away_reads_go_on_and_writes_are_told_to_come_back() 
 #[tokio::test]
 async fn what_another_process_writes_is_served_here() {
     let one = Setup::default().sqlite().start().await;
-    let other = Setup {
-        config: one.config().clone(),
-        ..Setup::default().read_only()
-    };
-    let other = other.start().await;
+    let mut other = Setup::default();
+    other.config = one.config().clone();
+    let other = other.read_only().start().await;
     one.delete(format!("/clusters/{DEMO}")).await.expect(204);
     crate::support::until("the other process has seen it", || other.revision() == one.revision()).await;
-    assert_eq!(other.poll(DEMO_DNS, "namespaces").await.expect(200).text(), r#"{"inputs":[]}"#);
+    assert_eq!(
+        other.poll(DEMO_DNS, "namespaces").await.expect(200).text(),
+        r#"{"inputs":[]}"#
+    );
+}
+
+#[tokio::test]
+async fn while_the_fleet_is_being_read_the_server_is_alive_and_not_ready() {
+    let ask = async |path: &str| {
+        let request = axum::http::Request::get(path).body(Body::empty()).unwrap();
+        Api::starting().oneshot(request).await.unwrap()
+    };
+    assert_eq!(ask("/health").await.status(), 200);
+    for path in [
+        "/ready",
+        "/clusters",
+        "/api/v2/flux/clusters",
+        "/api/v2/flux/clusters/a.example.com/namespaces",
+    ] {
+        let response = ask(path).await;
+        assert_eq!(response.status(), 503, "{path}");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        assert!(response.headers().contains_key("retry-after"));
+    }
 }

@@ -10,7 +10,10 @@ fn create(kind: &str, value: Value) -> Value {
 
 async fn refused(app: &TestApp, operations: Value, status: u16, class: &str) -> Value {
     let revision = app.revision();
-    let problem = app.post("/batch", &json!({ "operations": operations })).await.problem(status, class);
+    let problem = app
+        .post("/batch", &json!({ "operations": operations }))
+        .await
+        .problem(status, class);
     assert_eq!(app.revision(), revision, "a refused batch changed something");
     problem
 }
@@ -33,10 +36,19 @@ async fn a_batch_is_one_revision_and_tells_the_new_versions() {
     assert_eq!(app.revision(), 2);
     assert_eq!(reply["revision"], 2);
     let changes = reply["changes"].as_array().unwrap();
-    let names: Vec<_> = changes.iter().map(|one| format!("{}/{}", one["kind"].as_str().unwrap(), one["id"].as_str().unwrap())).collect();
+    let names: Vec<_> = changes
+        .iter()
+        .map(|one| format!("{}/{}", one["kind"].as_str().unwrap(), one["id"].as_str().unwrap()))
+        .collect();
     assert_eq!(
         names,
-        ["namespaces/a", "namespaces/later", "rolebindings/dev-readers", "clusters/c", "clusters/demo-cluster-01"]
+        [
+            "namespaces/a",
+            "namespaces/later",
+            "rolebindings/dev-readers",
+            "clusters/c",
+            "clusters/demo-cluster-01"
+        ]
     );
     for (change, name) in changes.iter().zip(&names) {
         assert_eq!(change.as_object().unwrap().len(), 3, "{change}");
@@ -101,25 +113,78 @@ async fn pointers_name_the_operation_and_every_problem_is_reported() {
     )
     .await;
     let found = pointers(&problem);
-    assert!(found.starts_with(&["/operations/0/value/id", "/operations/0/value/labels/x", "/operations/2/value/extra"]), "{found:?}");
+    assert!(
+        found.starts_with(&[
+            "/operations/0/value/id",
+            "/operations/0/value/labels/x",
+            "/operations/2/value/extra"
+        ]),
+        "{found:?}"
+    );
     assert!(found[3].starts_with("/operations/3/"), "{found:?}");
 
     for (operations, pointer) in [
-        (json!([create("clusters", { let mut c = bare("c"); c["namespaces"] = json!([{"id": "nope"}]); c })]), "/operations/0/value/namespaces/0/id"),
-        (json!([create("namespaces", json!({"id": "a"})), {"op": "assign", "kind": "namespaces", "id": "nope", "cluster": DEMO}]), "/operations/1"),
-        (json!([{"op": "patch", "kind": "namespaces", "id": "podinfo", "cluster": DEMO, "set": {"a": "b"}}]), "/operations/0/kind"),
-        (json!([{"op": "patch", "kind": "platform_components", "id": "nope", "cluster": DEMO, "set": {"a": "b"}}]), "/operations/0/id"),
-        (json!([{"op": "patch", "kind": "platform_components", "id": "podinfo", "cluster": DEMO}]), "/operations/0/set"),
-        (json!([{"op": "assign", "kind": "clusters", "id": DEMO, "cluster": DEMO}]), "/operations/0/kind"),
-        (json!([{"op": "merge", "kind": "namespaces", "selector": "*", "value": {}}]), "/operations/0/selector"),
-        (json!([{"op": "merge", "kind": "clusters", "value": {}}]), "/operations/0/id"),
-        (json!([{"op": "assign", "kind": "namespaces", "id": "podinfo"}]), "/operations/0/cluster"),
+        (
+            json!([create("clusters", {
+                let mut c = bare("c");
+                c["namespaces"] = json!([{"id": "nope"}]);
+                c
+            })]),
+            "/operations/0/value/namespaces/0/id",
+        ),
+        (
+            json!([create("namespaces", json!({"id": "a"})), {"op": "assign", "kind": "namespaces", "id": "nope", "cluster": DEMO}]),
+            "/operations/1",
+        ),
+        (
+            json!([{"op": "patch", "kind": "namespaces", "id": "podinfo", "cluster": DEMO, "set": {"a": "b"}}]),
+            "/operations/0/kind",
+        ),
+        (
+            json!([{"op": "patch", "kind": "platform_components", "id": "nope", "cluster": DEMO, "set": {"a": "b"}}]),
+            "/operations/0/id",
+        ),
+        (
+            json!([{"op": "patch", "kind": "platform_components", "id": "podinfo", "cluster": DEMO}]),
+            "/operations/0/set",
+        ),
+        (
+            json!([{"op": "assign", "kind": "clusters", "id": DEMO, "cluster": DEMO}]),
+            "/operations/0/kind",
+        ),
+        (
+            json!([{"op": "merge", "kind": "namespaces", "selector": "*", "value": {}}]),
+            "/operations/0/selector",
+        ),
+        (
+            json!([{"op": "merge", "kind": "clusters", "value": {}}]),
+            "/operations/0/id",
+        ),
+        (
+            json!([{"op": "assign", "kind": "namespaces", "id": "podinfo"}]),
+            "/operations/0/cluster",
+        ),
         (json!([{"op": "create", "kind": "namespaces"}]), "/operations/0/value"),
-        (json!([{"op": "delete", "kind": "namespaces", "id": "a", "value": {}}]), "/operations/0/value"),
-        (json!([{"op": "merge", "kind": "kinds", "id": "namespaces", "value": {}}]), "/operations/0/op"),
-        (json!([{"op": "create", "kind": "decommissions", "value": {}}]), "/operations/0/op"),
-        (json!([{"op": "merge", "kind": "clusters", "selector": "*", "value": {}, "if_match": "\"x\""}]), "/operations/0/if_match"),
-        (json!([{"op": "delete", "kind": "namespaces", "id": "podinfo", "cascde": true}]), "/operations/0"),
+        (
+            json!([{"op": "delete", "kind": "namespaces", "id": "a", "value": {}}]),
+            "/operations/0/value",
+        ),
+        (
+            json!([{"op": "merge", "kind": "kinds", "id": "namespaces", "value": {}}]),
+            "/operations/0/op",
+        ),
+        (
+            json!([{"op": "create", "kind": "decommissions", "value": {}}]),
+            "/operations/0/op",
+        ),
+        (
+            json!([{"op": "merge", "kind": "clusters", "selector": "*", "value": {}, "if_match": "\"x\""}]),
+            "/operations/0/if_match",
+        ),
+        (
+            json!([{"op": "delete", "kind": "namespaces", "id": "podinfo", "cascde": true}]),
+            "/operations/0",
+        ),
         (json!(["text"]), "/operations/0"),
         (json!([]), "/operations"),
     ] {
@@ -129,7 +194,10 @@ async fn pointers_name_the_operation_and_every_problem_is_reported() {
     for (body, pointer) in [
         (json!({}), "/operations"),
         (json!([]), ""),
-        (json!({"operations": [{"op": "delete", "kind": "namespaces", "id": "x"}], "reson": "x"}), "/reson"),
+        (
+            json!({"operations": [{"op": "delete", "kind": "namespaces", "id": "x"}], "reson": "x"}),
+            "/reson",
+        ),
         (json!({"operations": {"op": "delete"}}), "/operations"),
     ] {
         let problem = app.post("/batch", &body).await.problem(422, "invalid");
@@ -143,14 +211,22 @@ async fn versions_are_checked_in_each_operation() {
     let etag = app.get("/namespaces/podinfo").await.etag();
     let merge = |etag: &str| json!({"op": "merge", "kind": "namespaces", "id": "podinfo", "value": {"labels": {"x": "y"}}, "if_match": etag});
     let other = json!({"op": "merge", "kind": "namespaces", "id": "traefik", "value": {"labels": {"x": "y"}}});
-    let problem = refused(&app, json!([other, merge("\"00000000000000000000000000000000\"")]), 412, "stale").await;
+    let problem = refused(
+        &app,
+        json!([other, merge("\"00000000000000000000000000000000\"")]),
+        412,
+        "stale",
+    )
+    .await;
     assert_eq!(pointers(&problem), ["/operations/1/if_match"]);
     let reply = app.batch(json!([other, merge(&etag)])).await;
     // The versions of a reply are good for the next batch.
     let now = reply["changes"][0]["etag"].as_str().unwrap();
-    app.batch(json!([{"op": "delete", "kind": "namespaces", "id": "podinfo", "cascade": true, "if_match": now}])).await;
+    app.batch(json!([{"op": "delete", "kind": "namespaces", "id": "podinfo", "cascade": true, "if_match": now}]))
+        .await;
     let cluster = app.get(format!("/clusters/{DEMO}")).await.etag();
-    let assign = json!([{"op": "unassign", "kind": "namespaces", "id": "traefik", "cluster": DEMO, "if_match": cluster}]);
+    let assign =
+        json!([{"op": "unassign", "kind": "namespaces", "id": "traefik", "cluster": DEMO, "if_match": cluster}]);
     app.batch(assign.clone()).await;
     refused(&app, assign, 412, "stale").await;
 }
@@ -173,23 +249,38 @@ async fn clusters_are_given_and_relieved_of_definitions() {
     ]))
     .await;
     let a = &app.inputs("a.k8s.example.com", "platform-components").await[0];
-    assert_eq!((&a["source"]["oci_tag"], &a["enabled"]), (&json!("2.0.0"), &json!(false)));
+    assert_eq!(
+        (&a["source"]["oci_tag"], &a["enabled"]),
+        (&json!("2.0.0"), &json!(false))
+    );
     assert_eq!(a["patches"], json!({"x": "1", "y": 2, "z": true}));
     let b = &app.inputs("b.k8s.example.com", "platform-components").await[0];
-    assert_eq!((&b["source"]["oci_tag"], &b["patches"]), (&json!("1.0.0"), &json!({"y": 2, "z": true})));
-    assert_eq!(app.input_ids(DEMO_DNS, "platform-components").await, ["cert-manager", "traefik", "podinfo", "loki"]);
+    assert_eq!(
+        (&b["source"]["oci_tag"], &b["patches"]),
+        (&json!("1.0.0"), &json!({"y": 2, "z": true}))
+    );
+    assert_eq!(
+        app.input_ids(DEMO_DNS, "platform-components").await,
+        ["cert-manager", "traefik", "podinfo", "loki"]
+    );
 
     // A reference that is there keeps what is not named.
     app.batch(json!([{"op": "assign", "kind": "platform_components", "id": "loki", "cluster": "a", "value": {"enabled": true}}])).await;
     let a = &app.inputs("a.k8s.example.com", "platform-components").await[0];
-    assert_eq!((&a["source"]["oci_tag"], &a["enabled"]), (&json!("2.0.0"), &json!(true)));
+    assert_eq!(
+        (&a["source"]["oci_tag"], &a["enabled"]),
+        (&json!("2.0.0"), &json!(true))
+    );
 
     app.batch(json!([
         {"op": "unassign", "kind": "platform_components", "id": "loki", "cluster": "a"},
         {"op": "unassign", "kind": "platform_components", "id": "loki", "cluster": "b", "drop_patches": true},
     ]))
     .await;
-    assert_eq!(app.read("/clusters/a").await["patches"], json!({"loki": {"x": "1", "y": 2, "z": true}}));
+    assert_eq!(
+        app.read("/clusters/a").await["patches"],
+        json!({"loki": {"x": "1", "y": 2, "z": true}})
+    );
     assert_eq!(app.read("/clusters/b").await["patches"], json!({}));
     assert_eq!(app.input_ids("b.k8s.example.com", "platform-components").await, [""; 0]);
     assert_eq!(app.read("/clusters/b").await["labels"], json!({"team": "red"}));
@@ -198,7 +289,17 @@ async fn clusters_are_given_and_relieved_of_definitions() {
 #[tokio::test]
 async fn a_selector_of_a_write_must_say_whom_it_means() {
     let app = TestApp::start().await;
-    for selector in ["", " ", "nope=1", "!nope", "nope!=1", "environment=prod", "environment=", "id in (", "environment=production"] {
+    for selector in [
+        "",
+        " ",
+        "nope=1",
+        "!nope",
+        "nope!=1",
+        "environment=prod",
+        "environment=",
+        "id in (",
+        "environment=production",
+    ] {
         for operation in [
             json!({"op": "merge", "kind": "clusters", "value": {"node_count": 1}}),
             json!({"op": "assign", "kind": "namespaces", "id": "podinfo"}),
@@ -228,7 +329,13 @@ async fn kinds_come_and_go_in_batches_too() {
         .await;
     assert_eq!(reply["changes"][0]["kind"], "kinds");
     assert_eq!(app.input_ids("c.k8s.example.com", "network-policies").await, ["p"]);
-    let exists = refused(&app, json!([{"op": "create", "kind": "kinds", "value": policy}]), 409, "exists").await;
+    let exists = refused(
+        &app,
+        json!([{"op": "create", "kind": "kinds", "value": policy}]),
+        409,
+        "exists",
+    )
+    .await;
     assert_eq!(pointers(&exists), ["/operations/0/id"]);
     app.batch(json!([
         {"op": "delete", "kind": "network_policies", "id": "p", "cascade": true},
@@ -242,7 +349,8 @@ async fn kinds_come_and_go_in_batches_too() {
 #[tokio::test]
 async fn two_clusters_can_swap_their_names() {
     let app = Setup::default().sqlite().empty().start().await;
-    app.batch(json!([create("clusters", bare("a")), create("clusters", bare("b"))])).await;
+    app.batch(json!([create("clusters", bare("a")), create("clusters", bare("b"))]))
+        .await;
     app.batch(json!([
         {"op": "merge", "kind": "clusters", "id": "a", "value": {"cluster_dns": "b.k8s.example.com"}},
         {"op": "merge", "kind": "clusters", "id": "b", "value": {"cluster_dns": "a.k8s.example.com"}},
@@ -257,7 +365,8 @@ async fn two_clusters_can_swap_their_names() {
 async fn a_cluster_that_is_deleted_and_made_again_in_one_batch_is_not_decommissioned() {
     let app = TestApp::start().await;
     let cluster = app.read(&format!("/clusters/{DEMO}")).await;
-    app.batch(json!([{"op": "delete", "kind": "clusters", "id": DEMO}, create("clusters", cluster)])).await;
+    app.batch(json!([{"op": "delete", "kind": "clusters", "id": DEMO}, create("clusters", cluster)]))
+        .await;
     assert_eq!(app.revision(), 1, "nothing changed in the end");
     assert_eq!(app.input_ids(DEMO_DNS, "namespaces").await.len(), 3);
     assert_eq!(app.get("/decommissions").await.array().len(), 0);
@@ -290,17 +399,39 @@ async fn every_write_can_be_tried_without_doing_it() {
     let policy = fleet::yaml::parse(NETWORK_POLICY).unwrap();
     let labels = json!({"labels": {"a": "b"}});
     let calls = [
-        (app.post("/namespaces?dry_run=true", &json!({"id": "new"})), "create namespaces/new"),
-        (app.put("/namespaces/podinfo?dry_run=true", &labels), "update namespaces/podinfo"),
-        (app.patch("/namespaces/podinfo?dry_run", &labels), "update namespaces/podinfo"),
-        (app.patch("/namespaces/podinfo?dry_run=1", &labels).header("if-match", &etag), "update namespaces/podinfo"),
-        (app.delete("/namespaces/podinfo?dry_run=true"), "delete namespaces/podinfo"),
+        (
+            app.post("/namespaces?dry_run=true", &json!({"id": "new"})),
+            "create namespaces/new",
+        ),
+        (
+            app.put("/namespaces/podinfo?dry_run=true", &labels),
+            "update namespaces/podinfo",
+        ),
+        (
+            app.patch("/namespaces/podinfo?dry_run", &labels),
+            "update namespaces/podinfo",
+        ),
+        (
+            app.patch("/namespaces/podinfo?dry_run=1", &labels)
+                .header("if-match", &etag),
+            "update namespaces/podinfo",
+        ),
+        (
+            app.delete("/namespaces/podinfo?dry_run=true"),
+            "delete namespaces/podinfo",
+        ),
         (
             app.delete("/clusters/c?dry_run=true"),
             "delete clusters/c, create decommissions/c.k8s.example.com",
         ),
-        (app.put("/kinds/network_policies?dry_run=true", &policy), "create kinds/network_policies"),
-        (app.delete("/rolebindings/dev-readers?cascade=true&dry_run=true"), "delete rolebindings/dev-readers"),
+        (
+            app.put("/kinds/network_policies?dry_run=true", &policy),
+            "create kinds/network_policies",
+        ),
+        (
+            app.delete("/rolebindings/dev-readers?cascade=true&dry_run=true"),
+            "delete rolebindings/dev-readers",
+        ),
         (
             app.delete("/decommissions/demo-cluster-01.k8s.example.com?dry_run=true"),
             "delete decommissions/demo-cluster-01.k8s.example.com",
@@ -315,7 +446,13 @@ async fn every_write_can_be_tried_without_doing_it() {
             ),
             "create namespaces/new, update clusters/c",
         ),
-        (app.put("/namespaces/podinfo?dry_run=true", &app.read("/namespaces/podinfo").await), ""),
+        (
+            app.put(
+                "/namespaces/podinfo?dry_run=true",
+                &app.read("/namespaces/podinfo").await,
+            ),
+            "",
+        ),
     ];
     for (call, expected) in calls {
         let reply = call.await.expect(200);
@@ -330,14 +467,28 @@ async fn every_write_can_be_tried_without_doing_it() {
             assert_eq!(record.as_object().unwrap().len(), 11);
             format!("{} {}/{}", field("action"), field("kind"), field("id"))
         };
-        assert_eq!(changes.iter().map(text).collect::<Vec<_>>().join(", "), expected, "{}", reply.what);
+        assert_eq!(
+            changes.iter().map(text).collect::<Vec<_>>().join(", "),
+            expected,
+            "{}",
+            reply.what
+        );
         assert_eq!(app.revision(), revision, "{}", reply.what);
     }
     // It is judged like the write itself.
-    app.post("/namespaces?dry_run=true", &json!({"id": "podinfo"})).await.problem(409, "exists");
-    app.post("/namespaces?dry_run=true", &json!({"id": "UPPER"})).await.problem(422, "invalid");
-    app.put("/namespaces/nope?dry_run=true", &json!({})).await.problem(404, "not-found");
-    app.delete("/namespaces/podinfo?dry_run=true").header("if-match", "\"x\"").await.problem(412, "stale");
+    app.post("/namespaces?dry_run=true", &json!({"id": "podinfo"}))
+        .await
+        .problem(409, "exists");
+    app.post("/namespaces?dry_run=true", &json!({"id": "UPPER"}))
+        .await
+        .problem(422, "invalid");
+    app.put("/namespaces/nope?dry_run=true", &json!({}))
+        .await
+        .problem(404, "not-found");
+    app.delete("/namespaces/podinfo?dry_run=true")
+        .header("if-match", "\"x\"")
+        .await
+        .problem(412, "stale");
     let batch = json!({"operations": [{"op": "delete", "kind": "platform_components", "id": "traefik"}]});
     app.post("/batch?dry_run=true", &batch).await.problem(409, "in-use");
     app.get("/namespaces/new").await.problem(404, "not-found");
@@ -348,28 +499,60 @@ async fn every_write_can_be_tried_without_doing_it() {
 async fn the_log_says_who_when_why_before_and_after() {
     let app = TestApp::start().await;
     let patch = app.patch("/namespaces/podinfo", &json!({"labels": {"team": "blue"}}));
-    patch.header("x-change-reason", "  TICKET-7: größer  ").header("x-request-id", "r1").await.expect(200);
-    app.delete(format!("/clusters/{DEMO}")).header("x-request-id", "r2").await.expect(204);
+    patch
+        .header("x-change-reason", "  TICKET-7: größer  ")
+        .header("x-request-id", "r1")
+        .await
+        .expect(200);
+    app.delete(format!("/clusters/{DEMO}"))
+        .header("x-request-id", "r2")
+        .await
+        .expect(204);
     let body = json!({"reason": "in the body", "operations": [create("namespaces", json!({"id": "x"}))]});
-    app.post("/batch", &body).header("x-change-reason", "in the header").header("x-request-id", "r3").await.expect(200);
+    app.post("/batch", &body)
+        .header("x-change-reason", "in the header")
+        .header("x-request-id", "r3")
+        .await
+        .expect(200);
     let body = json!({"operations": [create("namespaces", json!({"id": "y"}))]});
-    app.post("/batch", &body).header("x-change-reason", "in the header").header("x-request-id", "r4").await.expect(200);
-    app.post("/namespaces", &json!({"id": "z"})).header("x-change-reason", "  ").header("x-request-id", "r5").await.expect(201);
+    app.post("/batch", &body)
+        .header("x-change-reason", "in the header")
+        .header("x-request-id", "r4")
+        .await
+        .expect(200);
+    app.post("/namespaces", &json!({"id": "z"}))
+        .header("x-change-reason", "  ")
+        .header("x-request-id", "r5")
+        .await
+        .expect(201);
+
+    let body = json!({"reason": " ", "operations": [create("namespaces", json!({"id": "w"}))]});
+    let post = app.post("/batch", &body).header("x-change-reason", "in the header");
+    post.header("x-request-id", "r6").await.expect(200);
 
     let reply = app.get("/changes?after=1").await.expect(200);
-    assert_eq!(reply.header("x-revision"), "6");
+    assert_eq!(reply.header("x-revision"), "7");
     let mut records = reply.array();
     for record in &mut records {
         let at = record["at"].as_str().unwrap();
-        assert!(at.ends_with('Z') && at.len() == "2026-01-01T00:00:00.000000Z".len(), "{at}");
+        assert!(
+            at.ends_with('Z') && at.len() == "2026-01-01T00:00:00.000000Z".len(),
+            "{at}"
+        );
         record["at"] = "TIME".into();
     }
     insta::assert_snapshot!("changes", pretty(&records.into()));
 
     let long = "x".repeat(1025);
-    app.post("/namespaces", &json!({"id": "l"})).header("x-change-reason", &long).await.problem(400, "bad-request");
+    app.post("/namespaces", &json!({"id": "l"}))
+        .header("x-change-reason", &long)
+        .await
+        .problem(400, "bad-request");
     let latin1 = axum::http::HeaderValue::from_bytes(b"gr\xfc\xdfe").unwrap();
-    app.post("/namespaces", &json!({"id": "l"})).raw_header("x-change-reason", latin1).await.problem(400, "bad-request");
+    app.post("/namespaces", &json!({"id": "l"}))
+        .raw_header("x-change-reason", latin1)
+        .await
+        .problem(400, "bad-request");
 }
 
 #[tokio::test]
@@ -377,20 +560,34 @@ async fn the_log_is_filtered_and_paged_and_never_splits_a_revision() {
     for setup in [Setup::default(), Setup::default().sqlite()] {
         let app = setup.start().await;
         for n in 0..3 {
-            let operations: Vec<_> = (0..3).map(|m| create("namespaces", json!({"id": format!("n{n}{m}")}))).collect();
+            let operations: Vec<_> = (0..3)
+                .map(|m| create("namespaces", json!({"id": format!("n{n}{m}")})))
+                .collect();
             app.batch(operations.into()).await;
         }
-        app.patch("/namespaces/n00", &json!({"labels": {"a": "b"}})).await.expect(200);
+        app.patch("/namespaces/n00", &json!({"labels": {"a": "b"}}))
+            .await
+            .expect(200);
         app.delete("/rolebindings/dev-readers?cascade=true").await.expect(204);
 
         let shown = async |query: &str| {
             let records = app.get(format!("/changes?{query}")).await.expect(200).array();
-            let text = |record: &Value| format!("{}:{}:{}", record["revision"], record["index"], record["id"].as_str().unwrap());
+            let text = |record: &Value| {
+                format!(
+                    "{}:{}:{}",
+                    record["revision"],
+                    record["index"],
+                    record["id"].as_str().unwrap()
+                )
+            };
             records.iter().map(text).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(shown("after=1&limit=1").await, "2:0:n00 2:1:n01 2:2:n02");
         assert_eq!(shown("after=1&limit=3").await, "2:0:n00 2:1:n01 2:2:n02");
-        assert_eq!(shown("after=1&limit=4").await, "2:0:n00 2:1:n01 2:2:n02 3:0:n10 3:1:n11 3:2:n12");
+        assert_eq!(
+            shown("after=1&limit=4").await,
+            "2:0:n00 2:1:n01 2:2:n02 3:0:n10 3:1:n11 3:2:n12"
+        );
         assert_eq!(shown("after=4").await, "5:0:n00 6:0:dev-readers 6:1:demo-cluster-01");
         assert_eq!(shown("after=5&limit=1").await, "6:0:dev-readers 6:1:demo-cluster-01");
         assert_eq!(shown("after=6").await, "");
@@ -399,11 +596,21 @@ async fn the_log_is_filtered_and_paged_and_never_splits_a_revision() {
         assert_eq!(shown("after=1&id=n00&limit=1").await, "2:0:n00");
         assert_eq!(shown("kind=clusters&after=1").await, "6:1:demo-cluster-01");
         assert_eq!(shown("kind=namespaces&id=n11").await, "3:1:n11");
-        assert_eq!(shown("after=1&kind=namespaces&limit=4").await, "2:0:n00 2:1:n01 2:2:n02 3:0:n10 3:1:n11 3:2:n12");
-        assert_eq!(shown("actor=write&after=4").await, "5:0:n00 6:0:dev-readers 6:1:demo-cluster-01");
+        assert_eq!(
+            shown("after=1&kind=namespaces&limit=4").await,
+            "2:0:n00 2:1:n01 2:2:n02 3:0:n10 3:1:n11 3:2:n12"
+        );
+        assert_eq!(
+            shown("actor=write&after=4").await,
+            "5:0:n00 6:0:dev-readers 6:1:demo-cluster-01"
+        );
         assert_eq!(shown("actor=nobody").await, "");
         let first = app.get("/changes?actor=system").await.array();
-        assert!(first.iter().all(|record| record["revision"] == 1 && record["action"] == "create"));
+        assert!(
+            first
+                .iter()
+                .all(|record| record["revision"] == 1 && record["action"] == "create")
+        );
         assert_eq!(first.len(), 4 + 1 + 3 + 3 + 2);
 
         // Page by page, everything comes once.
@@ -412,7 +619,10 @@ async fn the_log_is_filtered_and_paged_and_never_splits_a_revision() {
             let page = app.get(format!("/changes?after={after}&limit=2")).await.array();
             let Some(last) = page.last() else { break };
             after = last["revision"].as_u64().unwrap();
-            seen.extend(page.iter().map(|record| (record["revision"].as_u64(), record["index"].as_u64())));
+            seen.extend(
+                page.iter()
+                    .map(|record| (record["revision"].as_u64(), record["index"].as_u64())),
+            );
         }
         assert_eq!(seen.len(), 13 + 9 + 1 + 2);
         assert!(seen.is_sorted());
@@ -435,7 +645,11 @@ async fn writers_at_the_same_time_each_get_a_revision_of_their_own() {
     }
     revisions.sort_unstable();
     assert_eq!(revisions, (2..22).collect::<Vec<_>>());
-    let racers = (0..8).map(|_| tokio::spawn(std::future::IntoFuture::into_future(app.post("/namespaces", &json!({"id": "race"})))));
+    let racers = (0..8).map(|_| {
+        tokio::spawn(std::future::IntoFuture::into_future(
+            app.post("/namespaces", &json!({"id": "race"})),
+        ))
+    });
     let mut statuses = Vec::new();
     for racer in racers.collect::<Vec<_>>() {
         statuses.push(racer.await.unwrap().status);

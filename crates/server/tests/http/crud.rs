@@ -85,21 +85,37 @@ async fn every_endpoint_of_the_api_reference_works_for_every_kind() {
         // The same once more changes nothing, and makes no revision.
         let revision = app.revision();
         let same = app.put(&one, &changed).await.expect(200);
-        assert_eq!((same.etag(), same.header("x-revision")), (put.etag(), &*revision.to_string()));
+        assert_eq!(
+            (same.etag(), same.header("x-revision")),
+            (put.etag(), &*revision.to_string())
+        );
         app.put(&one, &put.json()).await.expect(200);
         app.patch(&one, &json!({})).await.expect(200);
         assert_eq!(app.revision(), revision);
 
         // Versions guard every write.
         for stale in [got.etag(), "\"x\"".into(), format!("W/{}", put.etag()), String::new()] {
-            app.put(&one, &document).header("if-match", &stale).await.problem(412, "stale");
-            app.patch(&one, &json!({})).header("if-match", &stale).await.problem(412, "stale");
+            app.put(&one, &document)
+                .header("if-match", &stale)
+                .await
+                .problem(412, "stale");
+            app.patch(&one, &json!({}))
+                .header("if-match", &stale)
+                .await
+                .problem(412, "stale");
             app.delete(&one).header("if-match", &stale).await.problem(412, "stale");
         }
-        let back = app.put(&one, &document).header("if-match", &put.etag()).await.expect(200);
+        let back = app
+            .put(&one, &document)
+            .header("if-match", &put.etag())
+            .await
+            .expect(200);
         assert_eq!(back.etag(), created.etag(), "the version is a digest of the content");
         let several = format!("\"x\", {}", back.etag());
-        app.patch(&one, &json!({})).header("if-match", &several).await.expect(200);
+        app.patch(&one, &json!({}))
+            .header("if-match", &several)
+            .await
+            .expect(200);
         app.patch(&one, &json!({})).header("if-match", "*").await.expect(200);
 
         let list = app.get(format!("/{route}")).await.expect(200);
@@ -130,10 +146,17 @@ async fn the_id_may_come_as_underscore_id_and_a_clusters_from_its_name() {
     let created = app.post("/namespaces", &json!({"_id": "x"})).await.expect(201);
     assert_eq!(created.json()["id"], "x");
     assert!(created.json().get("_id").is_none());
-    app.put("/namespaces/x", &json!({"_id": "x", "id": "x"})).await.expect(200);
-    app.put("/namespaces/x", &json!({"labels": {"a": "b"}})).await.expect(200);
+    app.put("/namespaces/x", &json!({"_id": "x", "id": "x"}))
+        .await
+        .expect(200);
+    app.put("/namespaces/x", &json!({"labels": {"a": "b"}}))
+        .await
+        .expect(200);
     assert_eq!(app.read("/namespaces/x").await["labels"]["a"], "b");
-    let differ = app.post("/namespaces", &json!({"_id": "x", "id": "y"})).await.problem(422, "invalid");
+    let differ = app
+        .post("/namespaces", &json!({"_id": "x", "id": "y"}))
+        .await
+        .problem(422, "invalid");
     assert_eq!(pointers(&differ), ["/_id"]);
     let mut cluster = bare("by-name");
     cluster.as_object_mut().unwrap().remove("id");
@@ -151,7 +174,9 @@ async fn an_id_never_changes() {
         app.put("/namespaces/podinfo", &other).await,
         app.patch("/namespaces/podinfo", &other).await,
         app.patch("/namespaces/podinfo", &json!({"id": null})).await,
-        app.patch("/namespaces/podinfo", &other).header("content-type", "application/merge-patch+json").await,
+        app.patch("/namespaces/podinfo", &other)
+            .header("content-type", "application/merge-patch+json")
+            .await,
         app.patch("/namespaces/podinfo", &json!([{"op": "remove", "path": "/id"}]))
             .header("content-type", "application/json-patch+json")
             .await,
@@ -160,8 +185,13 @@ async fn an_id_never_changes() {
     }
     app.get("/namespaces/other").await.problem(404, "not-found");
     // What clusters are called may change; what they are may not.
-    app.patch(format!("/clusters/{DEMO}"), &json!({"cluster_name": "renamed"})).await.expect(200);
-    assert_eq!(app.inputs(DEMO_DNS, "namespaces").await[0]["cluster"]["name"], "renamed");
+    app.patch(format!("/clusters/{DEMO}"), &json!({"cluster_name": "renamed"}))
+        .await
+        .expect(200);
+    assert_eq!(
+        app.inputs(DEMO_DNS, "namespaces").await[0]["cluster"]["name"],
+        "renamed"
+    );
 }
 
 #[tokio::test]
@@ -199,18 +229,42 @@ async fn lists_are_sorted_paged_and_counted() {
         assert_eq!(ids(&reply.array()).join(" "), expected, "{query}");
         assert_eq!(reply.header("x-total-count"), "6", "{query}");
     }
-    for query in ["limit=0", "limit=-1", "limit=x", "limit=", "offset=-1", "limit=1&limit=2", "page=2", "Limit=1", "role=x"] {
+    for query in [
+        "limit=0",
+        "limit=-1",
+        "limit=x",
+        "limit=",
+        "offset=-1",
+        "limit=1&limit=2",
+        "page=2",
+        "Limit=1",
+        "role=x",
+    ] {
         for route in ["namespaces", "clusters", "platform_components"] {
             app.get(format!("/{route}?{query}")).await.problem(400, "bad-request");
         }
     }
-    for path in ["/namespaces/podinfo?x=1", "/kinds?x=1", "/kinds/namespaces?x=1", "/changes?x=1", "/decommissions?x=1"] {
+    for path in [
+        "/namespaces/podinfo?x=1",
+        "/kinds?x=1",
+        "/kinds/namespaces?x=1",
+        "/changes?x=1",
+        "/decommissions?x=1",
+    ] {
         app.get(path).await.problem(400, "bad-request");
     }
-    app.put("/namespaces/a?dryrun=true", &json!({})).await.problem(400, "bad-request");
-    app.put("/namespaces/a?dry_run=yes", &json!({})).await.problem(400, "bad-request");
-    app.delete("/namespaces/a?cascade=maybe").await.problem(400, "bad-request");
-    app.post("/namespaces?cascade=true", &json!({"id": "d"})).await.problem(400, "bad-request");
+    app.put("/namespaces/a?dryrun=true", &json!({}))
+        .await
+        .problem(400, "bad-request");
+    app.put("/namespaces/a?dry_run=yes", &json!({}))
+        .await
+        .problem(400, "bad-request");
+    app.delete("/namespaces/a?cascade=maybe")
+        .await
+        .problem(400, "bad-request");
+    app.post("/namespaces?cascade=true", &json!({"id": "d"}))
+        .await
+        .problem(400, "bad-request");
     app.get("/namespaces/a").await.expect(200);
 }
 
@@ -231,25 +285,49 @@ async fn lists_are_filtered_by_what_the_kind_says() {
         ("/clusters?selector=!team", DEMO),
         ("/clusters?selector=team=red&environment=dev", ""),
         ("/clusters?selector=*&limit=1&offset=1", "prod-1"),
-        ("/platform_components?oci_url=https://charts.jetstack.io", "cert-manager"),
-        ("/platform_components?oci_tag=latest&component_version=latest&limit=1", "cert-manager"),
+        (
+            "/platform_components?oci_url=https://charts.jetstack.io",
+            "cert-manager",
+        ),
+        (
+            "/platform_components?oci_tag=latest&component_version=latest&limit=1",
+            "cert-manager",
+        ),
         ("/platform_components?component_version=2", ""),
         ("/rolebindings?role=view", "dev-readers"),
     ] {
         let reply = app.get(path).await.expect(200);
         assert_eq!(ids(&reply.array()).join(" "), expected, "{path}");
     }
-    assert_eq!(app.get("/clusters?environment=prod&limit=1").await.header("x-total-count"), "1");
-    assert_eq!(app.get("/clusters?selector=*&limit=1").await.header("x-total-count"), "2");
-    for query in ["environment=production", "environment=", "selector=", "selector=team=", "selector=a%20b"] {
+    assert_eq!(
+        app.get("/clusters?environment=prod&limit=1")
+            .await
+            .header("x-total-count"),
+        "1"
+    );
+    assert_eq!(
+        app.get("/clusters?selector=*&limit=1").await.header("x-total-count"),
+        "2"
+    );
+    for query in [
+        "environment=production",
+        "environment=",
+        "selector=",
+        "selector=team=",
+        "selector=a%20b",
+    ] {
         let status = app.get(format!("/clusters?{query}")).await.status;
         assert_eq!(status, if query == "selector=team=" { 200 } else { 400 }, "{query}");
     }
     for query in ["selector=nope=1", "selector=!nope", "selector=nope!=1"] {
         app.get(format!("/clusters?{query}")).await.problem(422, "invalid");
-        app.get(format!("/namespaces/podinfo/references?{query}")).await.problem(422, "invalid");
+        app.get(format!("/namespaces/podinfo/references?{query}"))
+            .await
+            .problem(422, "invalid");
     }
-    app.get("/namespaces?selector=team=red").await.problem(400, "bad-request");
+    app.get("/namespaces?selector=team=red")
+        .await
+        .problem(400, "bad-request");
 }
 
 /// A cluster with everything on it, in a fleet that has grafana in its catalog.
@@ -346,7 +424,8 @@ async fn a_plain_patch_merges() {
     assert_eq!(cluster["platform_components"][1]["enabled"], false);
 
     // One is removed by name, and what is not there needs no removing.
-    let gone = json!({"platform_components": [{"id": "podinfo", "$patch": "delete"}, {"id": "nope", "$patch": "delete"}]});
+    let gone =
+        json!({"platform_components": [{"id": "podinfo", "$patch": "delete"}, {"id": "nope", "$patch": "delete"}]});
     let cluster = patched(gone.clone()).await;
     assert_eq!(references(&cluster), "cert-manager traefik grafana loki");
     assert_eq!(cluster["namespaces"].as_array().unwrap().len(), 3);
@@ -360,7 +439,11 @@ async fn a_plain_patch_merges() {
 
     // Other arrays are replaced.
     let subjects = json!({"subjects": [{"kind": "User", "name": "a"}]});
-    let binding = app.patch("/rolebindings/dev-readers", &subjects).await.expect(200).json();
+    let binding = app
+        .patch("/rolebindings/dev-readers", &subjects)
+        .await
+        .expect(200)
+        .json();
     assert_eq!(binding["subjects"], subjects["subjects"]);
     assert_eq!(binding["role"], "view");
 }
@@ -369,7 +452,10 @@ async fn a_plain_patch_merges() {
 async fn a_merge_patch_is_rfc_7396_to_the_letter() {
     let app = with_grafana().await;
     let path = format!("/clusters/{DEMO}");
-    let patch = |body: Value| app.patch(&path, &body).header("content-type", "application/merge-patch+json");
+    let patch = |body: Value| {
+        app.patch(&path, &body)
+            .header("content-type", "application/merge-patch+json")
+    };
     let cluster = patch(json!({
         "platform_components": [{"id": "podinfo", "oci_tag": null}],
         "patches": {"podinfo": {"ui.color": null}, "traefik": null},
@@ -377,12 +463,17 @@ async fn a_merge_patch_is_rfc_7396_to_the_letter() {
     .await
     .expect(200)
     .json();
-    assert_eq!(cluster["platform_components"], json!([{"id": "podinfo", "oci_tag": null, "enabled": true}]));
+    assert_eq!(
+        cluster["platform_components"],
+        json!([{"id": "podinfo", "oci_tag": null, "enabled": true}])
+    );
     assert!(cluster["patches"]["podinfo"].get("ui.color").is_none());
     assert!(cluster["patches"].get("traefik").is_none());
     assert_eq!(cluster["patches"]["grafana"]["replicas"], "1");
     assert_eq!(app.input_ids(DEMO_DNS, "platform-components").await, ["podinfo"]);
-    patch(json!({"platform_components": [{"id": "x", "$patch": "delete"}]})).await.problem(422, "invalid");
+    patch(json!({"platform_components": [{"id": "x", "$patch": "delete"}]}))
+        .await
+        .problem(422, "invalid");
     patch(json!("text")).await.problem(422, "invalid");
     patch(json!({"environment": null})).await.problem(422, "invalid");
 }
@@ -391,7 +482,10 @@ async fn a_merge_patch_is_rfc_7396_to_the_letter() {
 async fn a_json_patch_is_rfc_6902() {
     let app = with_grafana().await;
     let path = format!("/clusters/{DEMO}");
-    let patch = |body: Value| app.patch(&path, &body).header("content-type", "application/json-patch+json");
+    let patch = |body: Value| {
+        app.patch(&path, &body)
+            .header("content-type", "application/json-patch+json")
+    };
     let cluster = patch(json!([
         {"op": "test", "path": "/environment", "value": "dev"},
         {"op": "remove", "path": "/platform_components/0"},
@@ -403,7 +497,10 @@ async fn a_json_patch_is_rfc_6902() {
     .await
     .expect(200)
     .json();
-    assert_eq!(ids(cluster["platform_components"].as_array().unwrap()), ["traefik", "podinfo", "grafana"]);
+    assert_eq!(
+        ids(cluster["platform_components"].as_array().unwrap()),
+        ["traefik", "podinfo", "grafana"]
+    );
     assert_eq!(cluster["platform_components"][0]["oci_tag"], "3.0.0");
     assert_eq!(cluster["patches"]["traefik"]["ui.color"], "#fff");
     assert_eq!(cluster["labels"]["example.com/tier"], "gold");
@@ -414,8 +511,12 @@ async fn a_json_patch_is_rfc_6902() {
         {"op": "test", "path": "/environment", "value": "dev"},
     ]));
     assert_eq!(pointers(&failed.await.problem(422, "invalid")), ["/1"]);
-    patch(json!([{"op": "remove", "path": "/nothing"}])).await.problem(422, "invalid");
-    patch(json!([{"op": "explode", "path": "/labels"}])).await.problem(422, "invalid");
+    patch(json!([{"op": "remove", "path": "/nothing"}]))
+        .await
+        .problem(422, "invalid");
+    patch(json!([{"op": "explode", "path": "/labels"}]))
+        .await
+        .problem(422, "invalid");
     patch(json!({"op": "remove"})).await.problem(422, "invalid");
     assert_eq!(app.revision(), revision, "all of a patch, or none of it");
 }
@@ -434,7 +535,10 @@ async fn a_put_that_forgets_references_is_refused() {
     cluster["rolebindings"] = json!([{"id": "dev-readers"}]);
     cluster.as_object_mut().unwrap().remove("patches");
     app.put(&path, &cluster).await.expect(200);
-    assert_eq!(app.poll(DEMO_DNS, "namespaces").await.expect(200).text(), r#"{"inputs":[]}"#);
+    assert_eq!(
+        app.poll(DEMO_DNS, "namespaces").await.expect(200).text(),
+        r#"{"inputs":[]}"#
+    );
     assert_eq!(app.input_ids(DEMO_DNS, "rolebindings").await, ["dev-readers"]);
     // An array that is empty may be left out.
     cluster.as_object_mut().unwrap().remove("namespaces");
@@ -446,22 +550,41 @@ async fn a_definition_in_use_is_deleted_only_with_its_references() {
     let app = TestApp::start().await;
     app.post("/clusters", &bare("other")).await.expect(201);
     // Kept for a component that is not assigned there: it goes with the component all the same.
-    app.patch("/clusters/other", &json!({"patches": {"podinfo": {"a": "b"}}})).await.expect(200);
+    app.patch("/clusters/other", &json!({"patches": {"podinfo": {"a": "b"}}}))
+        .await
+        .expect(200);
     let problem = app.delete("/platform_components/podinfo").await.problem(409, "in-use");
     assert_eq!(problem["clusters"], json!([DEMO]));
     assert!(problem["detail"].as_str().unwrap().contains(DEMO), "{problem}");
 
     let revision = app.revision();
-    let plan = app.delete("/platform_components/podinfo?cascade=true&dry_run=true").await.expect(200).json();
-    let changed: Vec<_> = plan["changes"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+    let plan = app
+        .delete("/platform_components/podinfo?cascade=true&dry_run=true")
+        .await
+        .expect(200)
+        .json();
+    let changed: Vec<_> = plan["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["id"].as_str().unwrap())
+        .collect();
     assert_eq!(changed, ["podinfo", DEMO, "other"]);
-    app.delete("/platform_components/podinfo?cascade=true").await.expect(204);
+    app.delete("/platform_components/podinfo?cascade=true")
+        .await
+        .expect(204);
     assert_eq!(app.revision(), revision + 1);
     let cluster = app.read(&format!("/clusters/{DEMO}")).await;
-    assert_eq!(ids(cluster["platform_components"].as_array().unwrap()), ["cert-manager", "traefik"]);
+    assert_eq!(
+        ids(cluster["platform_components"].as_array().unwrap()),
+        ["cert-manager", "traefik"]
+    );
     assert!(cluster["patches"].get("podinfo").is_none());
     assert_eq!(app.read("/clusters/other").await["patches"], json!({}));
-    assert_eq!(app.input_ids(DEMO_DNS, "platform-components").await, ["cert-manager", "traefik"]);
+    assert_eq!(
+        app.input_ids(DEMO_DNS, "platform-components").await,
+        ["cert-manager", "traefik"]
+    );
     // The namespace of the same name is another thing.
     assert_eq!(app.input_ids(DEMO_DNS, "namespaces").await.len(), 3);
     app.delete("/namespaces/podinfo").await.problem(409, "in-use");
@@ -473,13 +596,20 @@ async fn a_definition_in_use_is_deleted_only_with_its_references() {
 async fn a_component_that_others_depend_on_stays_with_cascade_too() {
     let app = TestApp::start().await;
     for query in ["", "?cascade=true"] {
-        let problem = app.delete(format!("/platform_components/traefik{query}")).await.problem(409, "in-use");
+        let problem = app
+            .delete(format!("/platform_components/traefik{query}"))
+            .await
+            .problem(409, "in-use");
         if !query.is_empty() {
             assert!(problem["detail"].as_str().unwrap().contains("podinfo"), "{problem}");
         }
     }
-    app.patch("/platform_components/podinfo", &json!({"depends_on": []})).await.expect(200);
-    app.delete("/platform_components/traefik?cascade=true").await.expect(204);
+    app.patch("/platform_components/podinfo", &json!({"depends_on": []}))
+        .await
+        .expect(200);
+    app.delete("/platform_components/traefik?cascade=true")
+        .await
+        .expect(204);
 }
 
 #[tokio::test]
@@ -492,7 +622,10 @@ async fn dependencies_exist_and_have_no_cycles() {
         ("podinfo", json!(["traefik", "traefik"]), vec!["/depends_on"]),
     ] {
         let body = json!({"depends_on": depends_on});
-        let problem = app.patch(format!("/platform_components/{id}"), &body).await.problem(422, "invalid");
+        let problem = app
+            .patch(format!("/platform_components/{id}"), &body)
+            .await
+            .problem(422, "invalid");
         assert_eq!(pointers(&problem), pointers_expected, "{problem}");
     }
 }
@@ -506,9 +639,15 @@ async fn references_to_what_is_not_there_are_refused_and_old_ones_block_nothing(
         }]}))
         .start()
         .await;
-    assert_eq!(app.poll("c.example.com", "namespaces").await.expect(200).text(), r#"{"inputs":[]}"#);
+    assert_eq!(
+        app.poll("c.example.com", "namespaces").await.expect(200).text(),
+        r#"{"inputs":[]}"#
+    );
     let found = app.get("/clusters/c/diagnostics").await.expect(200).array();
-    assert_eq!((found.len(), &found[0]["code"], &found[0]["id"]), (1, &json!("dangling"), &json!("lost")));
+    assert_eq!(
+        (found.len(), &found[0]["code"], &found[0]["id"]),
+        (1, &json!("dangling"), &json!("lost"))
+    );
     app.patch("/clusters/c", &json!({"node_count": 3})).await.expect(200);
     let cluster = app.read("/clusters/c").await;
     app.put("/clusters/c", &cluster).await.expect(200);
@@ -517,7 +656,10 @@ async fn references_to_what_is_not_there_are_refused_and_old_ones_block_nothing(
     assert_eq!(pointers(&problem), ["/namespaces/1/id"]);
     let twice = json!({"namespaces": [{"id": "x"}, {"id": "x"}]});
     app.post("/namespaces", &json!({"id": "x"})).await.expect(201);
-    let problem = app.patch("/clusters/c", &twice).header("content-type", "application/merge-patch+json").await;
+    let problem = app
+        .patch("/clusters/c", &twice)
+        .header("content-type", "application/merge-patch+json")
+        .await;
     assert_eq!(problem.problem(422, "contract")["clusters"], json!(["c"]));
     app.post("/namespaces", &json!({"id": "lost"})).await.expect(201);
     assert_eq!(app.input_ids("c.example.com", "namespaces").await, ["lost"]);
@@ -539,31 +681,64 @@ async fn the_references_of_a_definition_answer_which_clusters_run_what() {
     let reply = app.get("/platform_components/podinfo/references").await.expect(200);
     assert_eq!(reply.header("x-total-count"), "4");
     let found = reply.array();
-    let versions: Vec<_> = found.iter().map(|one| (&one["cluster"], &one["values"]["oci_tag"])).collect();
+    let versions: Vec<_> = found
+        .iter()
+        .map(|one| (&one["cluster"], &one["values"]["oci_tag"]))
+        .collect();
     assert_eq!(
         json!(versions),
         json!([["c0", "latest"], ["c1", "1.2.3"], ["c2", "1.2.4"], [DEMO, "latest"]])
     );
     insta::assert_snapshot!("references", pretty(&json!(found[..3])));
 
-    let page = app.get("/platform_components/podinfo/references?limit=1&offset=1").await.expect(200);
-    assert_eq!((page.array()[0]["cluster"].as_str().unwrap(), page.header("x-total-count")), ("c1", "4"));
-    let prod = app.get("/platform_components/podinfo/references?selector=environment=prod").await.expect(200);
-    assert_eq!((prod.array()[0]["cluster"].as_str().unwrap(), prod.header("x-total-count")), ("c2", "1"));
+    let page = app
+        .get("/platform_components/podinfo/references?limit=1&offset=1")
+        .await
+        .expect(200);
+    assert_eq!(
+        (
+            page.array()[0]["cluster"].as_str().unwrap(),
+            page.header("x-total-count")
+        ),
+        ("c1", "4")
+    );
+    let prod = app
+        .get("/platform_components/podinfo/references?selector=environment=prod")
+        .await
+        .expect(200);
+    assert_eq!(
+        (
+            prod.array()[0]["cluster"].as_str().unwrap(),
+            prod.header("x-total-count")
+        ),
+        ("c2", "1")
+    );
     app.post("/namespaces", &json!({"id": "unused"})).await.expect(201);
-    assert_eq!(app.get("/namespaces/unused/references").await.expect(200).array().len(), 0);
+    assert_eq!(
+        app.get("/namespaces/unused/references").await.expect(200).array().len(),
+        0
+    );
     app.get("/namespaces/nope/references").await.problem(404, "not-found");
-    app.get("/namespaces/podinfo/references?environment=prod").await.problem(400, "bad-request");
+    app.get("/namespaces/podinfo/references?environment=prod")
+        .await
+        .problem(400, "bad-request");
     app.get("/namespaces/podinfo/other").await.problem(404, "not-found");
-    app.get(format!("/clusters/{DEMO}/references")).await.problem(404, "not-found");
-    app.get("/namespaces/podinfo/diagnostics").await.problem(404, "not-found");
+    app.get(format!("/clusters/{DEMO}/references"))
+        .await
+        .problem(404, "not-found");
+    app.get("/namespaces/podinfo/diagnostics")
+        .await
+        .problem(404, "not-found");
 }
 
 #[tokio::test]
 async fn diagnostics_say_what_will_not_do_what_it_seems_to() {
     let app = TestApp::start().await;
     let path = format!("/clusters/{DEMO}");
-    assert_eq!(app.get(format!("{path}/diagnostics")).await.expect(200).array(), [json!(null); 0]);
+    assert_eq!(
+        app.get(format!("{path}/diagnostics")).await.expect(200).array(),
+        [json!(null); 0]
+    );
     let mut kustomized = component("kustomized");
     kustomized["oci_url"] = "oci://registry.example/repo".into();
     kustomized["depends_on"] = json!(["podinfo"]);
@@ -589,7 +764,9 @@ async fn a_protected_cluster_is_not_deleted_until_that_is_lifted() {
     }
     let batch = json!({"operations": [{"op": "delete", "kind": "clusters", "id": DEMO}]});
     app.post("/batch", &batch).await.problem(409, "protected");
-    app.patch(&path, &json!({"namespaces": [{"id": "podinfo", "$patch": "delete"}]})).await.expect(200);
+    app.patch(&path, &json!({"namespaces": [{"id": "podinfo", "$patch": "delete"}]}))
+        .await
+        .expect(200);
     app.patch(&path, &json!({"protected": false})).await.expect(200);
     app.delete(&path).await.expect(204);
 }
@@ -610,11 +787,16 @@ async fn decommissions_are_listed_and_can_be_forgotten() {
     app.get(&path).header("if-none-match", &one.etag()).await.expect(304);
     app.get("/decommissions/nope").await.problem(404, "not-found");
     app.get(format!("{path}/references")).await.problem(404, "not-found");
-    app.post("/decommissions", &expected).await.problem(405, "method-not-allowed");
+    app.post("/decommissions", &expected)
+        .await
+        .problem(405, "method-not-allowed");
     app.put(&path, &expected).await.problem(405, "method-not-allowed");
     app.patch(&path, &expected).await.problem(405, "method-not-allowed");
 
-    app.delete(&path).header("if-match", "\"x\"").await.problem(412, "stale");
+    app.delete(&path)
+        .header("if-match", "\"x\"")
+        .await
+        .problem(412, "stale");
     app.delete(format!("{path}?dry_run=true")).await.expect(200);
     app.poll(DEMO_DNS, "namespaces").await.expect(200);
     app.delete(&path).header("if-match", &one.etag()).await.expect(204);
@@ -633,9 +815,13 @@ async fn a_write_that_would_make_a_reply_too_large_is_refused_and_names_the_clus
         operations.push(json!({"op": "create", "kind": "namespaces", "value": value}));
     }
     app.batch(operations.into()).await;
-    let some = |count: usize| json!({"namespaces": (0..count).map(|n| json!({"id": format!("n{n}")})).collect::<Vec<_>>()});
+    let some =
+        |count: usize| json!({"namespaces": (0..count).map(|n| json!({"id": format!("n{n}")})).collect::<Vec<_>>()});
     app.patch(format!("/clusters/{DEMO}"), &some(14)).await.expect(200);
-    let problem = app.patch(format!("/clusters/{DEMO}"), &some(16)).await.problem(422, "contract");
+    let problem = app
+        .patch(format!("/clusters/{DEMO}"), &some(16))
+        .await
+        .problem(422, "contract");
     assert_eq!(problem["clusters"], json!([DEMO]));
     assert!(problem["detail"].as_str().unwrap().contains("namespaces"), "{problem}");
     // Also when it is the definition that grows.
@@ -669,13 +855,19 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
         ("unknown", json!(1)),
         ("namespaces", json!([{"id": "podinfo", "labels": {}}])),
         ("namespaces", json!(["podinfo"])),
-        ("platform_components", json!([{"id": "podinfo", "oci_url": "https://x"}])),
+        (
+            "platform_components",
+            json!([{"id": "podinfo", "oci_url": "https://x"}]),
+        ),
         ("platform_components", json!([{"id": "podinfo", "enabled": null}])),
     ] {
         let before = cluster.get(field).cloned();
         cluster[field] = value.clone();
         let problem = app.post("/clusters", &cluster).await.problem(422, "invalid");
-        assert!(pointers(&problem).iter().all(|p| p.starts_with(&format!("/{field}"))), "{field}={value}: {problem}");
+        assert!(
+            pointers(&problem).iter().all(|p| p.starts_with(&format!("/{field}"))),
+            "{field}={value}: {problem}"
+        );
         match before {
             Some(before) => cluster[field] = before,
             None => drop(cluster.as_object_mut().unwrap().remove(field)),
@@ -696,7 +888,10 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
         let mut entry = component("c");
         entry[field] = value.clone();
         let problem = app.post("/platform_components", &entry).await.problem(422, "invalid");
-        assert!(pointers(&problem).iter().all(|p| p.starts_with(&format!("/{field}"))), "{field}={value}: {problem}");
+        assert!(
+            pointers(&problem).iter().all(|p| p.starts_with(&format!("/{field}"))),
+            "{field}={value}: {problem}"
+        );
     }
     let account = json!({"id": "b", "role": "view", "subjects": [{"kind": "ServiceAccount", "name": "x"}]});
     app.post("/rolebindings", &account).await.problem(422, "invalid");
@@ -708,7 +903,10 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
 #[tokio::test]
 async fn probes_say_that_all_is_well() {
     let app = TestApp::start().await;
-    assert_eq!(app.get("/health").without_token().await.expect(200).json(), json!({"status": "ok"}));
+    assert_eq!(
+        app.get("/health").without_token().await.expect(200).json(),
+        json!({"status": "ok"})
+    );
     let ready = app.get("/ready").without_token().await.expect(200).json();
     assert_eq!(ready, json!({"status": "ok", "revision": 1}));
 }

@@ -49,41 +49,78 @@ async fn has_network_policies(app: &TestApp) {
     let created = app.post("/network_policies", &allow_monitoring()).await.expect(201);
     assert_eq!(created.header("location"), "/network_policies/allow-monitoring");
     assert_eq!(created.json(), allow_monitoring());
-    app.post("/network_policies", &allow_monitoring()).await.problem(409, "exists");
+    app.post("/network_policies", &allow_monitoring())
+        .await
+        .problem(409, "exists");
 
     let dangling = json!({"network_policies": [{"id": "nope"}]});
-    let refused = app.patch("/clusters/demo-cluster-01", &dangling).await.problem(422, "invalid");
+    let refused = app
+        .patch("/clusters/demo-cluster-01", &dangling)
+        .await
+        .problem(422, "invalid");
     assert_eq!(pointers(&refused), ["/network_policies/0/id"]);
     app.post("/clusters", &prod_cluster()).await.expect(201);
 
     let poll = app.poll(PROD_DNS, "network-policies").await.expect(200);
     assert_eq!(poll.json(), chapter_reply());
-    assert_eq!(app.input_ids("demo-cluster-01.k8s.example.com", "network-policies").await, [""; 0]);
+    assert_eq!(
+        app.input_ids("demo-cluster-01.k8s.example.com", "network-policies")
+            .await,
+        [""; 0]
+    );
     app.poll(PROD_DNS, "network_policies").await.problem(404, "not-found");
 
     let invalid = json!({"id": "x", "target_namespace": 7, "ingress_rules": [{"port": "http", "from": 1}], "more": 1});
     let refused = app.post("/network_policies", &invalid).await.problem(422, "invalid");
     assert_eq!(
         pointers(&refused),
-        ["/ingress_rules/0/from", "/ingress_rules/0/port", "/more", "/target_namespace"]
+        [
+            "/ingress_rules/0/from",
+            "/ingress_rules/0/port",
+            "/more",
+            "/target_namespace"
+        ]
     );
 
     let mut changed = allow_monitoring();
     changed["ingress_rules"] = json!([]);
-    app.put("/network_policies/allow-monitoring", &changed).await.expect(200);
-    assert_eq!(app.inputs(PROD_DNS, "network-policies").await[0]["ingress_rules"], json!([]));
+    app.put("/network_policies/allow-monitoring", &changed)
+        .await
+        .expect(200);
+    assert_eq!(
+        app.inputs(PROD_DNS, "network-policies").await[0]["ingress_rules"],
+        json!([])
+    );
     let port = json!({"ingress_rules": [{"from_namespace": "prometheus", "port": 9091}]});
     app.patch("/network_policies/allow-monitoring", &port).await.expect(200);
-    assert_eq!(app.inputs(PROD_DNS, "network-policies").await[0]["ingress_rules"][0]["port"], 9091);
+    assert_eq!(
+        app.inputs(PROD_DNS, "network-policies").await[0]["ingress_rules"][0]["port"],
+        9091
+    );
     assert_eq!(app.get("/network_policies").await.expect(200).array().len(), 1);
-    let users = app.get("/network_policies/allow-monitoring/references").await.expect(200).array();
+    let users = app
+        .get("/network_policies/allow-monitoring/references")
+        .await
+        .expect(200)
+        .array();
     assert_eq!(users[0]["cluster"], "us-east-prod-01");
 
-    let refused = app.delete("/network_policies/allow-monitoring").await.problem(409, "in-use");
+    let refused = app
+        .delete("/network_policies/allow-monitoring")
+        .await
+        .problem(409, "in-use");
     assert_eq!(refused["clusters"], json!(["us-east-prod-01"]));
-    app.delete("/network_policies/allow-monitoring?cascade=true").await.expect(204);
-    assert_eq!(app.read("/clusters/us-east-prod-01").await["network_policies"], json!([]));
-    assert_eq!(app.poll(PROD_DNS, "network-policies").await.expect(200).text(), r#"{"inputs":[]}"#);
+    app.delete("/network_policies/allow-monitoring?cascade=true")
+        .await
+        .expect(204);
+    assert_eq!(
+        app.read("/clusters/us-east-prod-01").await["network_policies"],
+        json!([])
+    );
+    assert_eq!(
+        app.poll(PROD_DNS, "network-policies").await.expect(200).text(),
+        r#"{"inputs":[]}"#
+    );
 }
 
 #[tokio::test]
@@ -133,8 +170,14 @@ async fn the_chapters_change_to_the_cluster_file_may_come_with_it() {
 #[tokio::test]
 async fn both_changes_of_the_chapter_can_be_put_into_a_running_fleet() {
     let app = TestApp::start().await;
-    let too_early = app.put_kind("clusters", &chapter_cluster_file()).await.problem(422, "invalid");
-    assert_eq!(pointers(&too_early), ["/schema/items/properties/network_policies/items/$ref"]);
+    let too_early = app
+        .put_kind("clusters", &chapter_cluster_file())
+        .await
+        .problem(422, "invalid");
+    assert_eq!(
+        pointers(&too_early),
+        ["/schema/items/properties/network_policies/items/$ref"]
+    );
     app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
     app.put_kind("clusters", &chapter_cluster_file()).await.expect(200);
     has_network_policies(&app).await;
@@ -145,7 +188,10 @@ async fn a_cluster_file_that_names_a_kind_which_is_not_there_ends_the_start_and_
     let setup = Setup::default().resource("cluster.yaml", &chapter_cluster_file());
     let error = setup.try_start().await.err().unwrap().to_string();
     assert!(error.starts_with("RESOURCES_DIR: "), "{error}");
-    assert!(error.contains("cluster.yaml") && error.contains("network_policy_ref"), "{error}");
+    assert!(
+        error.contains("cluster.yaml") && error.contains("network_policy_ref"),
+        "{error}"
+    );
 }
 
 /// What `GET /kinds` says of one kind.
@@ -162,12 +208,22 @@ async fn the_list_of_kinds_says_how_each_is_called() {
     app.put_kind("resource_quotas", quota).await.expect(201);
     let kinds = app.get("/kinds").await.expect(200).array();
     let names: Vec<_> = ["name", "singular", "command", "path", "references", "origin"].to_vec();
-    let shown: Vec<Vec<_>> = kinds.iter().map(|kind| names.iter().map(|name| kind[*name].clone()).collect()).collect();
+    let shown: Vec<Vec<_>> = kinds
+        .iter()
+        .map(|kind| names.iter().map(|name| kind[*name].clone()).collect())
+        .collect();
     assert_eq!(
         json!(shown),
         json!([
             ["clusters", "cluster", "cluster", null, null, "built-in"],
-            ["namespaces", "namespace", "namespace", "namespaces", "namespaces", "built-in"],
+            [
+                "namespaces",
+                "namespace",
+                "namespace",
+                "namespaces",
+                "namespaces",
+                "built-in"
+            ],
             [
                 "network_policies",
                 "network_policy",
@@ -184,8 +240,22 @@ async fn the_list_of_kinds_says_how_each_is_called() {
                 "platform_components",
                 "built-in"
             ],
-            ["resource_quotas", "resource_quota", "resource-quota", "resource-quotas", "resource_quotas", "api"],
-            ["rolebindings", "rolebinding", "rolebinding", "rolebindings", "rolebindings", "built-in"],
+            [
+                "resource_quotas",
+                "resource_quota",
+                "resource-quota",
+                "resource-quotas",
+                "resource_quotas",
+                "api"
+            ],
+            [
+                "rolebindings",
+                "rolebinding",
+                "rolebinding",
+                "rolebindings",
+                "rolebindings",
+                "built-in"
+            ],
         ])
     );
     for kind in &kinds {
@@ -195,7 +265,10 @@ async fn the_list_of_kinds_says_how_each_is_called() {
         expected.extend(["document", "etag"]);
         expected.sort_unstable();
         assert_eq!(fields, expected);
-        let one = app.get(format!("/kinds/{}", kind["name"].as_str().unwrap())).await.expect(200);
+        let one = app
+            .get(format!("/kinds/{}", kind["name"].as_str().unwrap()))
+            .await
+            .expect(200);
         assert_eq!(one.json(), kind["document"]);
         assert_eq!(one.etag(), kind["etag"]);
     }
@@ -216,14 +289,26 @@ async fn kinds_and_their_list_have_versions() {
     app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
     let changed = app.get("/kinds").header("if-none-match", &list).await.expect(200);
     assert_ne!(changed.etag(), list);
-    app.get("/kinds/namespaces").header("if-none-match", &one).await.expect(304);
+    app.get("/kinds/namespaces")
+        .header("if-none-match", &one)
+        .await
+        .expect(304);
 
-    let put = |etag: &str| app.call(Method::PUT, "/kinds/network_policies").header("if-match", etag);
+    let put = |etag: &str| {
+        app.call(Method::PUT, "/kinds/network_policies")
+            .header("if-match", etag)
+    };
     put(&one).yaml(NETWORK_POLICY).await.problem(412, "stale");
     let current = app.get("/kinds/network_policies").await.etag();
     put(&current).yaml(NETWORK_POLICY).await.expect(200);
-    app.delete("/kinds/network_policies").header("if-match", &one).await.problem(412, "stale");
-    app.delete("/kinds/network_policies").header("if-match", &current).await.expect(204);
+    app.delete("/kinds/network_policies")
+        .header("if-match", &one)
+        .await
+        .problem(412, "stale");
+    app.delete("/kinds/network_policies")
+        .header("if-match", &current)
+        .await
+        .expect(204);
     put(&current).yaml(NETWORK_POLICY).await.problem(404, "not-found");
     app.get("/kinds/network_policies").await.problem(404, "not-found");
 }
@@ -231,10 +316,19 @@ async fn kinds_and_their_list_have_versions() {
 #[tokio::test]
 async fn a_kind_is_given_back_as_yaml_to_who_asks_for_it() {
     let app = TestApp::start().await;
-    app.put("/kinds/network_policies", &fleet::yaml::parse(NETWORK_POLICY).unwrap()).await.expect(201);
-    let yaml = app.get("/kinds/network_policies").header("accept", "application/yaml").await.expect(200);
+    app.put("/kinds/network_policies", &fleet::yaml::parse(NETWORK_POLICY).unwrap())
+        .await
+        .expect(201);
+    let yaml = app
+        .get("/kinds/network_policies")
+        .header("accept", "application/yaml")
+        .await
+        .expect(200);
     assert_eq!(yaml.header("content-type"), "application/yaml");
-    assert_eq!(fleet::yaml::parse(yaml.text()).unwrap(), fleet::yaml::parse(NETWORK_POLICY).unwrap());
+    assert_eq!(
+        fleet::yaml::parse(yaml.text()).unwrap(),
+        fleet::yaml::parse(NETWORK_POLICY).unwrap()
+    );
     let json = app.get("/kinds/network_policies").await.expect(200);
     assert_eq!(json.header("content-type"), "application/json");
     // What was read can be put back, and that changes nothing.
@@ -249,7 +343,10 @@ async fn a_kind_put_under_another_name_is_told_the_right_one() {
     for wrong in ["network_policy", "network-policies", "namespaces", "policies"] {
         let problem = app.put_kind(wrong, NETWORK_POLICY).await.problem(422, "invalid");
         assert_eq!(pointers(&problem), ["/kind"], "{wrong}");
-        assert!(problem["detail"].as_str().unwrap().contains("/kinds/network_policies"), "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("/kinds/network_policies"),
+            "{problem}"
+        );
     }
     assert_eq!(app.revision(), 1);
 }
@@ -258,15 +355,31 @@ async fn a_kind_put_under_another_name_is_told_the_right_one() {
 async fn kinds_that_cannot_be_are_refused_with_their_places() {
     let app = TestApp::start().await;
     let cases = [
-        ("changes", "kind: change\nschema: {properties: {a: {type: string}}}", vec!["/kind"]),
-        ("kinds", "kind: kinds\nschema: {properties: {a: {type: string}}}", vec!["/kind"]),
-        ("things", "kind: Thing\nschema: {properties: {a: {type: string}}}", vec!["/kind"]),
+        (
+            "changes",
+            "kind: change\nschema: {properties: {a: {type: string}}}",
+            vec!["/kind"],
+        ),
+        (
+            "kinds",
+            "kind: kinds\nschema: {properties: {a: {type: string}}}",
+            vec!["/kind"],
+        ),
+        (
+            "things",
+            "kind: Thing\nschema: {properties: {a: {type: string}}}",
+            vec!["/kind"],
+        ),
         ("things", "schema: {properties: {a: {type: string}}}", vec!["/kind"]),
         ("things", "kind: thing", vec!["/schema"]),
         (
             "things",
             "kind: thing\nschema: {properties: {cluster: {type: string}, provider: {type: string}, kind: {type: string}}}",
-            vec!["/schema/properties/kind", "/schema/properties/cluster", "/schema/properties/provider"],
+            vec![
+                "/schema/properties/kind",
+                "/schema/properties/cluster",
+                "/schema/properties/provider",
+            ],
         ),
         (
             "things",
@@ -283,7 +396,11 @@ async fn kinds_that_cannot_be_are_refused_with_their_places() {
             "kind: thing\nschema: {x-flux: {overridable: [b]}, properties: {a: {type: string}}}",
             vec!["/schema/x-flux/overridable/0"],
         ),
-        ("things", "kind: thing\nschema: {properties: {a: {type: strin}}}", vec!["/schema"]),
+        (
+            "things",
+            "kind: thing\nschema: {properties: {a: {type: strin}}}",
+            vec!["/schema"],
+        ),
         (
             "things",
             "kind: thing\nschema: {properties: {a: {type: string, default: 7}}}",
@@ -308,7 +425,10 @@ async fn a_changed_kind_must_hold_for_what_is_stored_under_it() {
     let refused = app.put("/kinds/namespaces", &document).await.problem(422, "invalid");
     let text = refused.to_string();
     for namespace in ["cert-manager", "traefik", "podinfo"] {
-        assert!(text.contains(&format!("namespace \\\"{namespace}\\\" would be invalid at /owner")), "{text}");
+        assert!(
+            text.contains(&format!("namespace \\\"{namespace}\\\" would be invalid at /owner")),
+            "{text}"
+        );
     }
     let poll = app.poll("demo-cluster-01.k8s.example.com", "namespaces").await.etag();
 
@@ -319,7 +439,10 @@ async fn a_changed_kind_must_hold_for_what_is_stored_under_it() {
     assert_eq!(app.read("/namespaces/podinfo").await["owner"], "platform");
     let inputs = app.inputs("demo-cluster-01.k8s.example.com", "namespaces").await;
     assert!(inputs.iter().all(|input| input["owner"] == "platform"));
-    assert_ne!(app.poll("demo-cluster-01.k8s.example.com", "namespaces").await.etag(), poll);
+    assert_ne!(
+        app.poll("demo-cluster-01.k8s.example.com", "namespaces").await.etag(),
+        poll
+    );
 }
 
 #[tokio::test]
@@ -335,17 +458,27 @@ async fn a_kind_in_use_stays_and_one_that_nothing_uses_goes() {
     app.post("/network_policies", &allow_monitoring()).await.expect(201);
     in_use(app.delete("/kinds/network_policies").await);
     app.post("/clusters", &prod_cluster()).await.expect(201);
-    app.delete("/network_policies/allow-monitoring?cascade=true").await.expect(204);
+    app.delete("/network_policies/allow-monitoring?cascade=true")
+        .await
+        .expect(204);
     app.delete("/kinds/network_policies?dry_run=true").await.expect(200);
     app.get("/network_policies").await.expect(200);
     app.delete("/kinds/network_policies").await.expect(204);
     app.get("/network_policies").await.problem(404, "not-found");
     app.poll(PROD_DNS, "network-policies").await.problem(404, "not-found");
-    assert!(app.read("/clusters/us-east-prod-01").await.get("network_policies").is_none());
+    assert!(
+        app.read("/clusters/us-east-prod-01")
+            .await
+            .get("network_policies")
+            .is_none()
+    );
     app.delete("/kinds/network_policies").await.problem(404, "not-found");
     // And it can come back.
     app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
-    assert_eq!(app.poll(PROD_DNS, "network-policies").await.expect(200).text(), r#"{"inputs":[]}"#);
+    assert_eq!(
+        app.poll(PROD_DNS, "network-policies").await.expect(200).text(),
+        r#"{"inputs":[]}"#
+    );
 }
 
 #[tokio::test]
@@ -363,7 +496,10 @@ async fn a_built_in_kind_can_be_replaced_and_a_restart_leaves_that_alone() {
 }
 
 fn policy_with(property: &str) -> String {
-    NETWORK_POLICY.replace("  properties:\n    id:", &format!("  properties:\n    {property}: {{type: string}}\n    id:"))
+    NETWORK_POLICY.replace(
+        "  properties:\n    id:",
+        &format!("  properties:\n    {property}: {{type: string}}\n    id:"),
+    )
 }
 
 fn has(kind: &Value, property: &str) -> bool {
@@ -376,19 +512,29 @@ async fn a_file_of_resources_dir_is_applied_once_and_again_when_it_changes() {
     let app = setup.start().await;
     assert_eq!(entry(&app, "network_policies").await["origin"], "resources-dir");
 
-    app.put_kind("network_policies", &policy_with("by_request")).await.expect(200);
+    app.put_kind("network_policies", &policy_with("by_request"))
+        .await
+        .expect(200);
     let app = app.restart().await;
     assert_eq!(app.revision(), 2, "a restart undoes no PUT");
     let kind = entry(&app, "network_policies").await;
     assert!(has(&kind, "by_request") && kind["origin"] == "api");
 
-    let app = app.stop().await.resource("np.yaml", &policy_with("by_file")).start().await;
+    let app = app
+        .stop()
+        .await
+        .resource("np.yaml", &policy_with("by_file"))
+        .start()
+        .await;
     assert_eq!(app.revision(), 3, "a changed file is applied");
     let kind = entry(&app, "network_policies").await;
     assert!(has(&kind, "by_file") && !has(&kind, "by_request") && kind["origin"] == "resources-dir");
     let records = app.get("/changes?after=2").await.array();
     assert_eq!(records.len(), 1);
-    assert_eq!((&records[0]["actor"], &records[0]["kind"]), (&json!("system"), &json!("kinds")));
+    assert_eq!(
+        (&records[0]["actor"], &records[0]["kind"]),
+        (&json!("system"), &json!("kinds"))
+    );
 
     app.put_kind("network_policies", NETWORK_POLICY).await.expect(200);
     let app = app.restart().await;
@@ -420,10 +566,12 @@ async fn a_changed_file_that_breaks_what_is_stored_leaves_the_old_kind_in_force(
     let setup = Setup::default().sqlite().resource("np.yaml", NETWORK_POLICY);
     let app = setup.start().await;
     app.post("/network_policies", &allow_monitoring()).await.expect(201);
-    let stricter = NETWORK_POLICY.replace("required: [id,", "required: [id, owner,").replace(
-        "  properties:\n    id:",
-        "  properties:\n    owner: {type: string}\n    id:",
-    );
+    let stricter = NETWORK_POLICY
+        .replace("required: [id,", "required: [id, owner,")
+        .replace(
+            "  properties:\n    id:",
+            "  properties:\n    owner: {type: string}\n    id:",
+        );
     let app = app.stop().await.resource("np.yaml", &stricter).start().await;
     assert_eq!(app.revision(), 2);
     assert!(!has(&entry(&app, "network_policies").await, "owner"));
@@ -438,7 +586,11 @@ async fn a_changed_file_that_breaks_what_is_stored_leaves_the_old_kind_in_force(
 async fn a_read_only_process_takes_no_changed_file() {
     let setup = Setup::default().sqlite().resource("np.yaml", NETWORK_POLICY);
     let app = setup.start().await;
-    let setup = app.stop().await.resource("np.yaml", &policy_with("by_file")).read_only();
+    let setup = app
+        .stop()
+        .await
+        .resource("np.yaml", &policy_with("by_file"))
+        .read_only();
     let app = setup.start().await;
     assert_eq!(app.revision(), 1);
 }
@@ -447,7 +599,10 @@ async fn a_read_only_process_takes_no_changed_file() {
 async fn a_bad_file_of_resources_dir_ends_the_start_and_names_the_file() {
     for (text, said) in [
         ("kind: [", "np.yaml"),
-        ("kind: batch\nschema: {x-flux: {plural: batch}, properties: {a: {type: string}}}", "np.yaml"),
+        (
+            "kind: batch\nschema: {x-flux: {plural: batch}, properties: {a: {type: string}}}",
+            "np.yaml",
+        ),
         ("kind: thing\nschema: {properties: {a: {type: strin}}}", "np.yaml"),
     ] {
         let setup = Setup::default().resource("np.yaml", text);
@@ -455,7 +610,9 @@ async fn a_bad_file_of_resources_dir_ends_the_start_and_names_the_file() {
         assert!(error.starts_with("RESOURCES_DIR: "), "{text}: {error}");
         assert!(error.contains(said), "{text}: {error}");
     }
-    let setup = Setup::default().resource("a.yaml", NETWORK_POLICY).resource("b.yml", NETWORK_POLICY);
+    let setup = Setup::default()
+        .resource("a.yaml", NETWORK_POLICY)
+        .resource("b.yml", NETWORK_POLICY);
     let error = setup.try_start().await.err().unwrap().to_string();
     assert!(error.contains("a.yaml") && error.contains("b.yml"), "{error}");
 }
@@ -488,14 +645,27 @@ schema:
       tier: {type: string, enum: [gold, silver], default: silver}
 "#;
     app.put_kind("external_secrets", kind).await.expect(201);
-    app.post("/external_secrets", &json!({"id": "db", "store": "vault", "key": "db/main"})).await.expect(201);
-    app.post("/external_secrets", &json!({"id": "api", "store": "vault", "key": "api", "tier": "gold"})).await.expect(201);
+    app.post(
+        "/external_secrets",
+        &json!({"id": "db", "store": "vault", "key": "db/main"}),
+    )
+    .await
+    .expect(201);
+    app.post(
+        "/external_secrets",
+        &json!({"id": "api", "store": "vault", "key": "api", "tier": "gold"}),
+    )
+    .await
+    .expect(201);
     let mut cluster = bare("c1");
     cluster["secrets"] = json!([{"id": "db", "store": "local", "sync": false}, {"id": "api", "store": null}]);
     app.post("/clusters", &cluster).await.expect(201);
     let block = json!({"name": "c1", "dns": "c1.k8s.example.com", "environment": "dev"});
     assert_eq!(
-        app.poll("c1.k8s.example.com", "external-secrets").await.expect(200).json(),
+        app.poll("c1.k8s.example.com", "external-secrets")
+            .await
+            .expect(200)
+            .json(),
         json!({"inputs": [
             {"id": "db", "tier": "silver", "sync": false, "from": {"store": "local", "key": "db/main"}, "cluster": block},
             {"id": "api", "tier": "gold", "sync": true, "from": {"store": "vault", "key": "api"}, "cluster": block},
@@ -503,7 +673,83 @@ schema:
     );
     let gold = app.get("/external_secrets?tier=gold").await.expect(200).array();
     assert_eq!(gold.len(), 1);
-    app.get("/external_secrets?tier=bronze").await.problem(400, "bad-request");
-    app.get("/external_secrets?store=vault").await.problem(400, "bad-request");
+    app.get("/external_secrets?tier=bronze")
+        .await
+        .problem(400, "bad-request");
+    app.get("/external_secrets?store=vault")
+        .await
+        .problem(400, "bad-request");
     assert_eq!(entry(&app, "external_secrets").await["command"], "secret");
+}
+
+#[tokio::test]
+async fn the_tiers_are_what_the_kind_of_clusters_says() {
+    let app = TestApp::start().await;
+    let mut document = app.read("/kinds/clusters").await;
+    let tiers =
+        |document: &mut Value, tiers: Value| document["schema"]["items"]["properties"]["environment"]["enum"] = tiers;
+    app.get("/api/v2/flux/clusters?environment=staging")
+        .await
+        .problem(400, "bad-request");
+    tiers(&mut document, json!(["qa", "staging"]));
+    let refused = app.put("/kinds/clusters", &document).await.problem(422, "invalid");
+    assert!(refused.to_string().contains("demo-cluster-01"), "{refused}");
+    tiers(&mut document, json!(["dev", "staging"]));
+    app.put("/kinds/clusters", &document).await.expect(200);
+    for path in ["/api/v2/flux/clusters", "/clusters"] {
+        app.get(format!("{path}?environment=staging")).await.expect(200);
+        app.get(format!("{path}?selector=environment!=staging"))
+            .await
+            .expect(200);
+        app.get(format!("{path}?environment=prod"))
+            .await
+            .problem(400, "bad-request");
+        app.get(format!("{path}?selector=environment=prod"))
+            .await
+            .problem(400, "bad-request");
+    }
+    let body = json!({"environment": "staging"});
+    app.patch("/clusters/demo-cluster-01", &body).await.expect(200);
+    let body = json!({"environment": "qa"});
+    app.patch("/clusters/demo-cluster-01", &body)
+        .await
+        .problem(422, "invalid");
+}
+
+#[tokio::test]
+async fn a_kind_that_moves_its_endpoint_leaves_nothing_at_the_old_one() {
+    let app = TestApp::start().await;
+    let dns = "demo-cluster-01.k8s.example.com";
+    let mut document = app.read("/kinds/namespaces").await;
+    document["schema"]["x-flux"]["path"] = "spaces".into();
+    app.put("/kinds/namespaces", &document).await.expect(200);
+    assert_eq!(app.input_ids(dns, "spaces").await.len(), 3);
+    // Not an empty list: that would garbage-collect.
+    app.poll(dns, "namespaces").await.problem(404, "not-found");
+
+    // Its array cannot be moved from under the clusters that use it.
+    document["schema"]["x-flux"]["references"] = "spaces".into();
+    let refused = app.put("/kinds/namespaces", &document).await;
+    assert!([409, 422].contains(&refused.status), "{}", refused.text());
+    assert!(refused.text().contains("demo-cluster-01"), "{}", refused.text());
+    assert_eq!(app.input_ids(dns, "spaces").await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_built_in_kind_that_resources_dir_replaced_stays_so_without_the_folder() {
+    let with_owner = include_str!("../../../../resources/namespace.yaml").replace(
+        "      labels:\n        description: Labels of the namespace.",
+        "      owner: {type: string}\n      labels:\n        description: Labels of the namespace.",
+    );
+    let setup = Setup::default().sqlite().resource("namespace.yaml", &with_owner);
+    let app = setup.start().await;
+    app.patch("/namespaces/podinfo", &json!({"owner": "me"}))
+        .await
+        .expect(200);
+    let mut setup = app.stop().await;
+    setup.config.resources_dir = None;
+    let app = setup.start().await;
+    assert_eq!(entry(&app, "namespaces").await["origin"], "resources-dir");
+    assert_eq!(app.read("/namespaces/podinfo").await["owner"], "me");
+    assert_eq!(app.revision(), 2);
 }

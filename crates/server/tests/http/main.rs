@@ -1,5 +1,5 @@
 //! The HTTP side as a client sees it: the real router over a real store, without a socket. Each test has an app of its own.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value, unreachable_pub)]
 
 mod auth;
 mod away;

@@ -1,6 +1,6 @@
 //! What Prometheus sees.
 
-use flux_resourceset::http::metrics_router;
+use flux_resourceset::http;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tower::ServiceExt;
@@ -9,7 +9,11 @@ use crate::support::{DEMO_DNS, READ, Setup, TestApp, bare};
 
 async fn metrics(app: &TestApp) -> String {
     let reply = app.get("/metrics").token(READ).await.expect(200);
-    assert!(reply.header("content-type").starts_with("application/openmetrics-text"), "{:?}", reply.headers);
+    assert!(
+        reply.header("content-type").starts_with("application/openmetrics-text"),
+        "{:?}",
+        reply.headers
+    );
     reply.text().to_owned()
 }
 
@@ -18,7 +22,10 @@ async fn metrics(app: &TestApp) -> String {
 fn sample(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let fits = |line: &&str| {
         let name_of = line.split(['{', ' ']).next().unwrap_or_default();
-        name_of == name && labels.iter().all(|(key, value)| line.contains(&format!("{key}=\"{value}\"")))
+        name_of == name
+            && labels
+                .iter()
+                .all(|(key, value)| line.contains(&format!("{key}=\"{value}\"")))
     };
     let found: Vec<_> = text.lines().filter(fits).collect();
     assert_eq!(found.len(), 1, "{name} {labels:?} in:\n{text}");
@@ -30,18 +37,27 @@ async fn polls_are_counted_by_kind_and_status() {
     let app = TestApp::start().await;
     let etag = app.poll(DEMO_DNS, "namespaces").await.etag();
     app.poll(DEMO_DNS, "namespaces").await.expect(200);
-    app.poll(DEMO_DNS, "namespaces").header("if-none-match", &etag).await.expect(304);
+    app.poll(DEMO_DNS, "namespaces")
+        .header("if-none-match", &etag)
+        .await
+        .expect(304);
     app.poll("unknown.example.com", "namespaces").await.expect(404);
     app.poll(DEMO_DNS, "made-up-1").await.expect(404);
     app.poll(DEMO_DNS, "made-up-2").await.expect(404);
     app.get("/api/v2/flux/clusters").await.expect(200);
     app.get("/api/v2/flux/clusters?x=1").await.expect(400);
     let text = metrics(&app).await;
-    let polls = |kind, status| sample(&text, "flux_resourceset_polls_total", &[("kind", kind), ("status", status)]);
+    let polls = |kind, status| {
+        sample(
+            &text,
+            "flux_resourceset_polls_total",
+            &[("kind", kind), ("status", status)],
+        )
+    };
     assert_eq!(polls("namespaces", "200"), 2.0);
     assert_eq!(polls("namespaces", "304"), 1.0);
     assert_eq!(polls("namespaces", "404"), 1.0);
-    assert_eq!(polls("unknown", "404"), 2.0);
+    assert_eq!(polls("none", "404"), 2.0);
     assert_eq!(polls("clusters", "200"), 1.0);
     assert_eq!(polls("clusters", "400"), 1.0);
     assert_eq!(sample(&text, "flux_resourceset_poll_duration_seconds_count", &[]), 8.0);
@@ -56,10 +72,17 @@ async fn writes_refusals_and_revisions_are_counted() {
     assert_eq!(sample(&before, "flux_resourceset_clusters", &[]), 1.0);
     app.post("/clusters", &bare("c")).await.expect(201);
     app.post("/clusters", &bare("c")).await.problem(409, "exists");
-    app.post("/namespaces", &json!({"id": "UPPER"})).await.problem(422, "invalid");
-    app.post("/namespaces", &json!({"id": "UPPER2"})).await.problem(422, "invalid");
+    app.post("/namespaces", &json!({"id": "UPPER"}))
+        .await
+        .problem(422, "invalid");
+    app.post("/namespaces", &json!({"id": "UPPER2"}))
+        .await
+        .problem(422, "invalid");
     app.delete("/namespaces/podinfo").await.problem(409, "in-use");
-    app.delete("/namespaces/podinfo").header("if-match", "\"x\"").await.problem(412, "stale");
+    app.delete("/namespaces/podinfo")
+        .header("if-match", "\"x\"")
+        .await
+        .problem(412, "stale");
     let text = metrics(&app).await;
     assert_eq!(sample(&text, "flux_resourceset_revision", &[]), 2.0);
     assert_eq!(sample(&text, "flux_resourceset_clusters", &[]), 2.0);
@@ -82,8 +105,17 @@ async fn authentication_failures_are_counted_by_reason() {
     app.delete("/clusters/x").token(READ).await.expect(403);
     app.get("/metrics").without_token().await.expect(401);
     let text = metrics(&app).await;
-    let failures = |reason| sample(&text, "flux_resourceset_authentication_failures_total", &[("reason", reason)]);
-    assert_eq!((failures("missing"), failures("unknown"), failures("forbidden")), (3.0, 1.0, 1.0));
+    let failures = |reason| {
+        sample(
+            &text,
+            "flux_resourceset_authentication_failures_total",
+            &[("reason", reason)],
+        )
+    };
+    assert_eq!(
+        (failures("missing"), failures("unknown"), failures("forbidden")),
+        (3.0, 1.0, 1.0)
+    );
     assert!(!text.contains("wrong") && !text.contains(READ), "tokens never appear");
 }
 
@@ -95,10 +127,16 @@ async fn dangling_references_are_counted() {
     other["namespaces"] = json!([{"id": "lost"}]);
     let seed = json!({"clusters": [cluster, other], "namespaces": [{"id": "found"}]});
     let app = Setup::default().seed(&seed).start().await;
-    assert_eq!(sample(&metrics(&app).await, "flux_resourceset_dangling_references", &[]), 2.0);
+    assert_eq!(
+        sample(&metrics(&app).await, "flux_resourceset_dangling_references", &[]),
+        2.0
+    );
     assert_eq!(app.input_ids("c.k8s.example.com", "namespaces").await, ["found"]);
     app.post("/namespaces", &json!({"id": "lost"})).await.expect(201);
-    assert_eq!(sample(&metrics(&app).await, "flux_resourceset_dangling_references", &[]), 0.0);
+    assert_eq!(
+        sample(&metrics(&app).await, "flux_resourceset_dangling_references", &[]),
+        0.0
+    );
 }
 
 #[tokio::test]
@@ -107,14 +145,21 @@ async fn an_address_of_their_own_serves_metrics_without_a_token_and_nothing_else
     app.poll(DEMO_DNS, "namespaces").await.expect(200);
     let ask = async |path: &str| {
         let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();
-        let response = metrics_router(app.app.clone()).oneshot(request).await.unwrap();
+        let response = http::metrics(app.app.clone()).oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
     };
     let (status, text) = ask("/metrics").await;
     assert_eq!(status, 200);
-    assert_eq!(sample(&text, "flux_resourceset_polls_total", &[("kind", "namespaces"), ("status", "200")]), 1.0);
+    assert_eq!(
+        sample(
+            &text,
+            "flux_resourceset_polls_total",
+            &[("kind", "namespaces"), ("status", "200")]
+        ),
+        1.0
+    );
     for path in ["/clusters", "/api/v2/flux/clusters", "/kinds", "/"] {
         assert_eq!(ask(path).await.0, 404, "{path}");
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
@@ -15,7 +14,7 @@ use flux_resourceset::app::App;
 use flux_resourceset::app::engine::Engine;
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::config::{Backend, Cli, Config, Mode, Seed, TokenSource};
-use flux_resourceset::http::router;
+use flux_resourceset::http::Api;
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::tokens::Tokens;
 use http_body_util::BodyExt;
@@ -136,10 +135,10 @@ impl Setup {
         let tokens = Arc::new(Tokens::load(&self.config)?);
         let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone());
         let mut app = App::new(&self.config, engine, store.clone(), tokens, metrics);
-        app.openapi_file = self.openapi_file.clone();
+        app.openapi_file = self.openapi_file.clone().map(Bytes::from);
         let app = Arc::new(app);
         Ok(TestApp {
-            router: router(app.clone()),
+            api: Api::new(app.clone()),
             app,
             store,
             setup: self,
@@ -151,7 +150,7 @@ impl Setup {
 pub struct TestApp {
     pub app: Arc<App>,
     pub store: Arc<dyn Store>,
-    router: Router,
+    api: Api,
     setup: Setup,
     task: JoinHandle<()>,
 }
@@ -166,11 +165,11 @@ impl TestApp {
         let TestApp {
             app,
             store,
-            router,
+            api,
             setup,
             task,
         } = self;
-        drop((router, app));
+        drop((api, app));
         task.await.unwrap();
         store.close().await;
         setup
@@ -178,6 +177,10 @@ impl TestApp {
 
     pub async fn restart(self) -> TestApp {
         self.stop().await.start().await
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.setup.config
     }
 
     pub fn revision(&self) -> u64 {
@@ -195,7 +198,7 @@ impl TestApp {
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let call = Call {
-            router: self.router.clone(),
+            api: self.api.clone(),
             request,
         };
         call.token(token)
@@ -273,7 +276,7 @@ pub fn component(id: &str) -> Value {
 /// A request that is being put together; awaiting it sends it.
 #[must_use]
 pub struct Call {
-    router: Router,
+    api: Api,
     request: Request<Body>,
 }
 
@@ -315,7 +318,7 @@ impl Call {
 
     /// The response with its body still to come.
     pub async fn response(self) -> axum::http::Response<Body> {
-        self.router.oneshot(self.request).await.unwrap()
+        self.api.oneshot(self.request).await.unwrap()
     }
 }
 
@@ -357,9 +360,19 @@ impl Reply {
     #[track_caller]
     pub fn problem(self, status: u16, class: &str) -> Value {
         let reply = self.expect(status);
-        assert_eq!(reply.header("content-type"), "application/problem+json", "{}", reply.what);
+        assert_eq!(
+            reply.header("content-type"),
+            "application/problem+json",
+            "{}",
+            reply.what
+        );
         let problem = reply.json();
-        assert_eq!(problem["type"], format!("/problems/{class}"), "{}: {problem}", reply.what);
+        assert_eq!(
+            problem["type"],
+            format!("/problems/{class}"),
+            "{}: {problem}",
+            reply.what
+        );
         assert_eq!(problem["status"], status, "{}", reply.what);
         problem
     }
@@ -389,7 +402,11 @@ impl Reply {
     #[track_caller]
     pub fn etag(&self) -> String {
         let etag = self.header(ETAG.as_str());
-        assert!(etag.starts_with('"') && etag.len() > 2, "{}: no strong ETag: {etag}", self.what);
+        assert!(
+            etag.starts_with('"') && etag.len() > 2,
+            "{}: no strong ETag: {etag}",
+            self.what
+        );
         etag.to_owned()
     }
 }

@@ -160,8 +160,9 @@ impl Client {
         }
         all.extend(headers);
         let mut connection = Connection::open(self.address)?;
-        connection.send([self.head(method, path, &all).as_bytes(), body].concat())?;
-        connection.reply()
+        // Who refuses a request need not take all of it.
+        let sent = connection.send([self.head(method, path, &all).as_bytes(), body].concat());
+        connection.reply().or_else(|error| sent.and(Err(error)))
     }
 
     #[track_caller]

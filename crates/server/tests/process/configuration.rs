@@ -52,8 +52,9 @@ impl<'a> Failures<'a> {
         let ended = setup.run();
         check_form(&ended, variable);
         let here = self.folder.path("");
-        let said = format!("{title}\n{}\n", ended.stderr);
-        self.text.push_str(&said.replace(here.to_str().unwrap(), "FOLDER/"));
+        let here = here.to_str().unwrap().trim_end_matches('/');
+        let said = format!("{}\n{}\n", title.trim_end(), ended.stderr);
+        self.text.push_str(&said.replace(here, "FOLDER"));
     }
 }
 
@@ -164,7 +165,9 @@ fn a_seed_that_cannot_be_used_is_named_with_every_place() {
 
     let mut twin = cluster("b");
     twin["cluster_dns"] = "A.k8s.example.com".into();
-    let twice = json!({"clusters": [cluster("a"), twin, cluster("a")]});
+    folder.write("twin.json", json!({"clusters": [cluster("a"), twin]}).to_string());
+    failures.set("SEED_FILE", "twin.json");
+    let twice = json!({"clusters": [cluster("a"), cluster("b"), cluster("a")]});
     folder.write("twice.json", twice.to_string());
     failures.set("SEED_FILE", "twice.json");
 
@@ -194,7 +197,9 @@ fn a_database_that_cannot_be_used_is_named_and_left_alone() {
     failures.set("DATABASE_URL", "sqlite:.");
 
     folder.write("garbage.db", "not a database at all\n".repeat(1000));
-    folder.tamper(&folder.path("bookmarks.db"), "CREATE TABLE bookmarks (url TEXT)");
+    folder
+        .shell(&folder.path("bookmarks.db"), "CREATE TABLE bookmarks (url TEXT)")
+        .close();
     for name in ["garbage.db", "bookmarks.db"] {
         let before = std::fs::read(folder.path(name)).unwrap();
         failures.set("DATABASE_URL", &format!("sqlite:{name}"));
@@ -208,7 +213,7 @@ fn a_database_that_cannot_be_used_is_named_and_left_alone() {
 fn a_database_of_a_later_release_stops_an_older_one_in_either_mode() {
     let folder = Folder::new();
     folder.crud().start().stop();
-    folder.tamper(&folder.database(), "PRAGMA user_version = 7");
+    folder.shell(&folder.database(), "PRAGMA user_version = 7").close();
     let mut failures = Failures::new(&folder);
     failures.check("crud", "DATABASE_URL", folder.crud());
     failures.check("read-only", "DATABASE_URL", folder.read_only());
@@ -232,7 +237,7 @@ fn files_of_kinds_that_cannot_be_used_are_named() {
     folder.write("twice/a.yaml", quota);
     folder.write("twice/b.yml", quota);
     failures.set("RESOURCES_DIR", "twice");
-    folder.write("reserved/a.yaml", quota.replace("quota", "batch"));
+    folder.write("reserved/a.yaml", quota.replace("quota", "change"));
     folder.write("reserved/b.yaml", quota.replace("type: string", "type: strong"));
     failures.set("RESOURCES_DIR", "reserved");
     // It is the folder's fault also when there is a seed, which may need the kind.
@@ -295,7 +300,21 @@ fn the_help_lists_every_variable_with_its_default_and_shows_no_secret() {
     for token in [READ, WRITE] {
         assert!(!ended.stdout.contains(token), "{}", ended.stdout);
     }
-    insta::assert_snapshot!(folder.bare().args(&["--help"]).run().stdout);
+    let help = folder.bare().args(&["--help"]).run().stdout;
+    // Editors take away the blanks at the ends of lines, which clap leaves there.
+    let help: Vec<_> = help.lines().map(str::trim_end).collect();
+    insta::assert_snapshot!(help.join("\n"));
+}
+
+#[test]
+fn a_flag_that_is_not_known_ends_with_a_hint() {
+    let ended = Folder::new().setup().args(&["--api-mod", "crud"]).run();
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(2), ""));
+    assert!(
+        ended.stderr.contains("a similar argument exists: '--api-mode'"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

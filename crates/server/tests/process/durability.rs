@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::client::PATIENCE;
-use crate::server::{Folder, Server, cluster, poll};
+use crate::server::{Folder, Server, cluster, eventually, poll};
 
 /// What the writers of all rounds did.
 #[derive(Default)]
@@ -108,6 +108,11 @@ fn one_of_two_processes_is_killed_under_writes_and_the_other_goes_on() {
             });
             write_until_killed(server, round, 10, &written);
             writing.join().unwrap();
+        });
+        // It follows by itself what the other one left behind.
+        let last = other.writer().changes().last().unwrap()["revision"].clone();
+        eventually("everything is followed", || {
+            other.anonymous().get("/ready").json()["revision"] == last
         });
         check(&other, &written);
     }

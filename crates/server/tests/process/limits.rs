@@ -130,7 +130,7 @@ fn slow_clients_are_cut_while_others_are_served() {
 fn a_head_that_is_too_large_is_431() {
     let folder = Folder::new();
     let server = folder.crud().start();
-    let large = "x".repeat(40_000);
+    let large = "x".repeat(100_000);
     let many: Vec<_> = (0..200).map(|n| (format!("x-{n}"), "y")).collect();
     let many: Vec<_> = many.iter().map(|(name, value)| (name.as_str(), *value)).collect();
     for headers in [&[("x-large", large.as_str())][..], &many] {
@@ -138,6 +138,41 @@ fn a_head_that_is_too_large_is_431() {
         assert_eq!(reply.status, 431);
     }
     server.reader().get("/clusters").expect(200);
+}
+
+#[test]
+fn what_is_no_request_is_400_and_what_follows_a_request_does_not_delay_its_reply() {
+    let folder = Folder::new();
+    let server = folder.crud().start();
+    let mut connection = open(&server);
+    connection.send("what is this?\r\n\r\n").unwrap();
+    connection.reply().unwrap().expect(400);
+
+    let mut connection = open(&server);
+    let head = server.reader().head("GET", "/clusters", &[]);
+    let (half, rest) = head.split_at(head.len() / 2);
+    connection.send(format!("{head}{head}{half}")).unwrap();
+    connection.patience(Duration::from_secs(5));
+    connection.reply().unwrap().expect(200);
+    connection.reply().unwrap().expect(200);
+    connection.send(rest).unwrap();
+    connection.reply().unwrap().expect(200);
+
+    // A body that nobody wants, since its sender may not write.
+    for size in [100, 100_000, 1_000_000] {
+        server
+            .with("wrong")
+            .send("POST", "/clusters", &[], &vec![b'x'; size])
+            .expect(401);
+        server
+            .reader()
+            .send("POST", "/clusters", &[], &vec![b'x'; size])
+            .expect(403);
+        server
+            .reader()
+            .send("GET", "/clusters", &[], &vec![b'x'; size])
+            .expect(200);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Every process has a folder of its own and an address on the loopback that the system chooses, so that tests run side by
 //! side. What is waited for is a condition (a line of the log, a reply, the end of the process), never a time.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod client;
 mod server;
@@ -16,4 +16,5 @@ mod observing;
 mod seed;
 mod sharing;
 mod shutdown;
+mod starting;
 mod tokens;

@@ -117,6 +117,25 @@ fn a_request_without_an_id_gets_one_that_is_in_the_reply_the_log_and_the_record(
 }
 
 #[test]
+fn what_a_client_sends_cannot_forge_a_line_of_the_log() {
+    let folder = Folder::new();
+    let server = folder.crud().start();
+    let operation = json!({"op": "create", "kind": "namespaces", "id": "apps", "value": {"id": "apps"}});
+    let reason = "first\n2026-01-01T00:00:00Z  INFO forged\u{1b}[2J\r";
+    let batch = json!({"reason": reason, "operations": [operation]});
+    server.writer().post("/batch", &batch).expect(200);
+    server
+        .anonymous()
+        .get("/forged%0A2026-01-01T00:00:00Z%1B[2J")
+        .expect(401);
+    server.process.line("status=401");
+    let log = server.stop().stderr;
+    assert!(!log.contains('\u{1b}') && !log.contains('\r'), "{log}");
+    assert!(!log.lines().any(|line| line.starts_with("2026-01-01")), "{log}");
+    assert_eq!(log.matches("forged").count(), 2, "{log}");
+}
+
+#[test]
 fn logs_can_be_lines_of_json() {
     let folder = Folder::new();
     let server = folder.crud().env("LOG_FORMAT", "json").start();

@@ -166,6 +166,24 @@ fn a_seed_is_not_needed_any_more_once_it_is_loaded() {
 }
 
 #[test]
+fn a_process_that_only_reads_writes_nothing_to_a_store_in_use() {
+    let folder = Folder::new();
+    let server = folder.crud().env("SEED_FILE", folder.seed(&fleet())).start();
+    let changes = server.writer().changes();
+    server.stop();
+    let kind = "kind: quota\napiVersion: v1\nschema: {type: object, properties: {cpu: {type: string}}}\n";
+    folder.write("resources/quota.yaml", kind);
+    let reader = folder.read_only().env("RESOURCES_DIR", "resources").start();
+    reader.reader().get(&poll("a")).expect(200);
+    reader
+        .reader()
+        .get("/api/v2/flux/clusters/a.k8s.example.com/quotas")
+        .expect(404);
+    reader.stop();
+    assert_eq!(folder.crud().start().writer().changes(), changes);
+}
+
+#[test]
 fn references_that_dangle_in_a_seed_are_skipped_and_said() {
     let folder = Folder::new();
     let mut one = cluster("a");

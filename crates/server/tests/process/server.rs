@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::client::{Client, PATIENCE};
@@ -75,15 +75,28 @@ impl Folder {
         self.setup().env("API_MODE", "read-only")
     }
 
-    /// As an administrator with a database shell.
-    pub fn tamper(&self, file: &Path, sql: &'static str) {
+    /// As an administrator with a database shell, who leaves it open until the end.
+    pub fn shell(&self, file: &Path, sql: &'static str) -> Shell {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(async {
+        let runtime = runtime.unwrap();
+        let connection = runtime.block_on(async {
             let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
             let mut connection = options.connect().await.unwrap();
             sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-            sqlx::Connection::close(connection).await.unwrap();
+            connection
         });
+        Shell { runtime, connection }
+    }
+}
+
+pub struct Shell {
+    runtime: tokio::runtime::Runtime,
+    connection: SqliteConnection,
+}
+
+impl Shell {
+    pub fn close(self) {
+        self.runtime.block_on(sqlx::Connection::close(self.connection)).unwrap();
     }
 }
 
@@ -290,7 +303,8 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) => panic!("it runs on:\n{}", log.seen.join("\n")),
             }
         }
-        let stderr = log.seen.iter().map(|line| format!("{line}\n")).collect();
+        let stderr: String = log.seen.iter().map(|line| format!("{line}\n")).collect();
+        assert!(!stderr.contains("panicked"), "{stderr}");
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;

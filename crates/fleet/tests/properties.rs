@@ -1,0 +1,776 @@
+//! What holds whatever is written: same state, same bytes; no broken reply; the log leads where the writes led; nothing but a
+//! removal makes a list shorter; no input makes the code panic.
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use fleet::Fleet;
+use fleet::inputs::MAX_REPLY_BYTES;
+use fleet::kind::built_in;
+use fleet::log::{Batch, RevisionRecord, State};
+use fleet::operation::{BatchRequest, Operation, Verb};
+use fleet::selector::Selector;
+use fleet::snapshot::Poll;
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+use common::{BATCH, SEED, empty, network_policy, state, view};
+
+/// `PROPTEST_CASES` asks for more.
+fn cases(usual: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(usual);
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+// ---- A small universe, so that things meet ----
+
+/// Mostly the first, now and then the second: batches that are nearly always refused would show little.
+fn mostly<T: std::fmt::Debug + 'static>(
+    usual: impl Strategy<Value = T> + 'static,
+    rare: impl Strategy<Value = T> + 'static,
+) -> BoxedStrategy<T> {
+    prop_oneof![24 => usual, 1 => rare].boxed()
+}
+
+fn one_of(values: Value) -> BoxedStrategy<Value> {
+    select(values.as_array().unwrap().clone()).boxed()
+}
+
+const IDS: [&str; 4] = ["a", "b", "c", "d"];
+const ARRAYS: [&str; 5] = [
+    "namespaces",
+    "network_policies",
+    "platform_components",
+    "rolebindings",
+    "things",
+];
+
+fn id() -> BoxedStrategy<&'static str> {
+    mostly(select(IDS.to_vec()), select(vec!["Bad Id", "", "nobody", "e"]))
+}
+
+fn name() -> BoxedStrategy<&'static str> {
+    mostly(select(ARRAYS.to_vec()), Just("nothings"))
+}
+
+/// An object with some of these fields.
+fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
+    let fields: Vec<_> = fields
+        .into_iter()
+        .map(|(name, value)| proptest::option::of(value).prop_map(move |value| (name, value)))
+        .collect();
+    let given = |fields: Vec<(&str, Option<Value>)>| {
+        fields
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect()
+    };
+    fields.prop_map(move |fields| Value::Object(given(fields))).boxed()
+}
+
+fn references() -> BoxedStrategy<Value> {
+    let more = object(vec![
+        ("oci_tag", one_of(json!(["v2", null]))),
+        ("enabled", one_of(json!([true, false]))),
+        ("note", one_of(json!(["x", null]))),
+        ("$patch", one_of(json!(["delete", "delete", "replace"]))),
+    ]);
+    let reference = (id(), mostly(Just(json!({})), more)).prop_map(|(id, more)| with(json!({ "id": id }), &more));
+    vec(reference, 0..4).prop_map(Value::from).boxed()
+}
+
+fn with(mut base: Value, fields: &Value) -> Value {
+    base.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
+    base
+}
+
+/// Some fields of a cluster, as a PATCH has them.
+fn cluster() -> BoxedStrategy<Value> {
+    let labels = btree_map(
+        select(common::LABELS.to_vec()),
+        mostly(one_of(json!(["x", "y", null])), Just(json!(5))),
+        0..3,
+    );
+    let patches = mostly(
+        one_of(json!([{"x": "1"}, {"x": 2, "y": true}])),
+        one_of(json!([{"x": null}, null, {"x": []}])),
+    );
+    let dns = mostly(
+        one_of(json!([
+            "a.example.com",
+            "A.Example.com",
+            "b.example.com",
+            "c.example.com",
+            "d.example.com",
+            "e.example.com"
+        ])),
+        one_of(json!(["-", 5, null])),
+    );
+    let mut fields = vec![
+        ("labels", labels.prop_map(|labels| json!(labels)).boxed()),
+        (
+            "environment",
+            mostly(one_of(json!(["dev", "prod"])), one_of(json!(["strange", null]))),
+        ),
+        (
+            "patches",
+            (id(), patches).prop_map(|(id, values)| json!({ id: values })).boxed(),
+        ),
+    ];
+    fields.extend(ARRAYS.map(|array| (array, references())));
+    let seldom = object(vec![
+        ("protected", one_of(json!([true, false, null]))),
+        ("cluster_dns", dns),
+    ]);
+    (object(fields), prop_oneof![3 => Just(json!({})), 1 => seldom])
+        .prop_map(|(often, seldom)| with(often, &seldom))
+        .boxed()
+}
+
+/// A definition without its id.
+fn definition(kind: &'static str) -> BoxedStrategy<Value> {
+    match kind {
+        "platform_components" => {
+            let depends_on = mostly(
+                one_of(json!([[], ["a"], ["a", "b"]])),
+                one_of(json!([["c"], ["nobody"], "a"])),
+            );
+            let given = object(vec![
+                ("oci_tag", one_of(json!(["v1", "v2"]))),
+                ("depends_on", depends_on),
+            ]);
+            let base = json!({"component_path": "x", "oci_url": "https://x.example.com", "oci_tag": "v1"});
+            given.prop_map(move |given| with(base.clone(), &given)).boxed()
+        }
+        "rolebindings" => mostly(
+            one_of(
+                json!([{"role": "view", "subjects": []}, {"role": "edit", "subjects": [{"kind": "Group", "name": "x"}]}]),
+            ),
+            one_of(json!([{"role": "view"}])),
+        ),
+        "network_policies" => mostly(
+            one_of(
+                json!([{"target_namespace": "x", "ingress_rules": []}, {"target_namespace": "y", "ingress_rules": [{"port": 1}]}]),
+            ),
+            one_of(json!([{"ingress_rules": 5}])),
+        ),
+        "things" => one_of(json!([{"text": "x"}, {"text": "y", "size": 1}])),
+        _ => mostly(
+            one_of(json!([{"labels": {"a": "b"}}, {}])),
+            one_of(json!([{"labels": 5}])),
+        ),
+    }
+}
+
+fn with_x_flux(mut document: Value, flux: Value) -> Value {
+    document["schema"]["x-flux"] = flux;
+    document
+}
+
+fn things() -> Value {
+    let document = json!({"kind": "thing", "schema": {"type": "object", "properties": {"text": {"type": "string"}, "size": {"type": "integer"}}}});
+    with_x_flux(
+        document,
+        json!({"overridable": ["size"], "carried": {"note": {"type": "string", "default": "n"}}, "patches": true}),
+    )
+}
+
+/// A kind that has no definitions, and so comes and goes.
+fn gadgets(flux: Value) -> Value {
+    with_x_flux(
+        json!({"kind": "gadget", "schema": {"type": "object", "properties": {"size": {"type": "integer"}}}}),
+        flux,
+    )
+}
+
+/// Kinds that come, change and are refused.
+fn kinds() -> Vec<Value> {
+    let clusters = |change: fn(&mut Value)| {
+        let mut document = built_in()[0].clone();
+        change(&mut document["schema"]["items"]);
+        document
+    };
+    let mut stricter = network_policy();
+    stricter["schema"]["properties"]["target_namespace"]["enum"] = json!(["x"]);
+    let mut tiered = network_policy();
+    tiered["schema"]["properties"]["tier"] = json!({"type": "string", "default": "gold"});
+    let loud = json!({"carried": {"note": {"type": "string", "default": "x".repeat(MAX_REPLY_BYTES)}}});
+    vec![
+        network_policy(),
+        stricter,
+        tiered,
+        with_x_flux(network_policy(), json!({"references": "policies"})),
+        with_x_flux(network_policy(), json!({"references": "things"})),
+        with_x_flux(network_policy(), json!({"path": "elsewhere", "patches": true})),
+        things(),
+        with_x_flux(things(), json!({"nest": {"in": ["text"]}})),
+        with_x_flux(things(), json!({"references": "network_policies"})),
+        with_x_flux(things(), json!({"path": "network-policies"})),
+        with_x_flux(things(), json!({"overridable": ["nothing"]})),
+        with_x_flux(things(), loud),
+        clusters(|_| {}),
+        clusters(|items| items["additionalProperties"] = true.into()),
+        clusters(|items| items["properties"]["zone"] = json!({"type": "string", "default": "x"})),
+        clusters(|items| items["properties"]["environment"]["enum"] = json!(["dev"])),
+        gadgets(json!({})),
+        gadgets(json!({"path": "elsewhere"})),
+        gadgets(json!({"references": "policies", "command": "policy"})),
+        gadgets(json!({"references": "environment"})),
+        built_in()[2].clone(),
+        json!({"kind": "namespaces", "schema": {"type": "object", "properties": {"labels": {"type": "object"}, "annotations": {"type": "object"}}}}),
+        json!({"kind": "change", "schema": {"type": "object", "properties": {}}}),
+    ]
+}
+
+fn operation() -> BoxedStrategy<Value> {
+    let on = || {
+        let selector = mostly(
+            select(vec![
+                "*",
+                "team",
+                "team=x",
+                "environment!=prod",
+                "tier notin (x)",
+                "id in (a,b)",
+            ]),
+            select(vec!["", "!nothing", "a b"]),
+        );
+        prop_oneof![3 => id().prop_map(|id| ("cluster", id)), 1 => selector.prop_map(|selector| ("selector", selector))]
+    };
+    let definitions = || name().prop_flat_map(|kind| (Just(kind), definition(kind)));
+    let whole = || {
+        (
+            prop_oneof![4 => Just("apply"), 1 => Just("create"), 1 => Just("replace")],
+            id(),
+        )
+    };
+    prop_oneof![
+        4 => (definitions(), whole()).prop_map(|((kind, value), (op, id))| json!({"op": op, "kind": kind, "id": id, "value": with(value, &json!({"id": id}))})),
+        5 => (cluster(), whole()).prop_map(|(value, (op, id))| {
+            let base = json!({"id": id, "cluster_name": "x", "cluster_dns": format!("{id}.example.com"), "environment": "dev"});
+            let mut value = value;
+            if let Some(labels) = value.get_mut("labels").and_then(Value::as_object_mut) {
+                labels.retain(|_, label| !label.is_null());
+            }
+            let arrays = ARRAYS.iter().map(|array| ((*array).to_owned(), json!([]))).collect::<Map<_, _>>();
+            json!({"op": op, "kind": "clusters", "id": id, "value": with(with(base, &arrays.into()), &value)})
+        }),
+        2 => (definitions(), id()).prop_map(|((kind, value), id)| json!({"op": "merge", "kind": kind, "id": id, "value": value})),
+        6 => (cluster(), id()).prop_map(|(value, id)| patch_cluster(id, value)),
+        3 => (id(), any::<bool>(), name()).prop_map(|(id, cascade, kind)| json!({"op": "delete", "kind": kind, "id": id, "cascade": cascade})),
+        1 => id().prop_map(|id| json!({"op": "delete", "kind": "clusters", "id": id})),
+        1 => id().prop_map(|id| json!({"op": "delete", "kind": "decommissions", "id": format!("{id}.example.com")})),
+        4 => (name(), id(), on()).prop_map(|(kind, id, (on, who))| json!({"op": "assign", "kind": kind, "id": id, on: who})),
+        2 => (name(), id(), on()).prop_map(|(kind, id, (on, who))| json!({"op": "unassign", "kind": kind, "id": id, on: who, "drop_patches": true})),
+        1 => (id(), on()).prop_map(|(id, (on, who))| json!({"op": "patch", "kind": "platform_components", "id": id, on: who, "set": {"x": "2"}, "unset": ["y"]})),
+        3 => select(kinds()).prop_map(put),
+        2 => prop_oneof![name(), Just("gadgets")].prop_map(|kind| json!({"op": "delete", "kind": "kinds", "id": kind})),
+    ]
+    .boxed()
+}
+
+fn put(kind: Value) -> Value {
+    json!({"op": "apply", "kind": "kinds", "value": kind})
+}
+
+fn apply(kind: &str, id: &str, value: Value) -> Value {
+    json!({"op": "apply", "kind": kind, "id": id, "value": with(value, &json!({"id": id}))})
+}
+
+fn patch_cluster(id: &str, value: Value) -> Value {
+    json!({"op": "merge", "kind": "clusters", "id": id, "value": value})
+}
+
+/// Mostly a few operations; now and then what hardly comes about by chance.
+fn batch() -> BoxedStrategy<Vec<Value>> {
+    let some = prop_oneof![2 => vec(operation(), 1), 1 => vec(operation(), 2..4)];
+    let rename = |id, dns: &str| patch_cluster(id, json!({"cluster_dns": format!("{dns}.example.com")}));
+    let swap = (id(), id()).prop_map(move |(one, two)| vec![rename(one, two), rename(two, one)]);
+    let take = (id(), id()).prop_map(move |(one, two)| vec![rename(one, two), put(gadgets(json!({"path": "new"})))]);
+    let purge = (select(vec!["network_policies", "things"]), vec(operation(), 0..2)).prop_map(|(kind, more)| {
+        let value = if kind == "things" {
+            json!({"text": "x"})
+        } else {
+            json!({"target_namespace": "x", "ingress_rules": []})
+        };
+        let gone = IDS.iter().flat_map(|id| {
+            [
+                apply(kind, id, value.clone()),
+                json!({"op": "delete", "kind": kind, "id": id, "cascade": true}),
+            ]
+        });
+        gone.chain([json!({"op": "delete", "kind": "kinds", "id": kind})])
+            .chain(more)
+            .collect()
+    });
+    let again = select(vec![
+        network_policy(),
+        things(),
+        gadgets(json!({})),
+        built_in()[2].clone(),
+    ])
+    .prop_map(|kind| {
+        vec![
+            json!({"op": "delete", "kind": "kinds", "id": fleet::kind::name_of(&kind).unwrap()}),
+            put(kind),
+        ]
+    });
+    // Clusters that take any field hold one before its kind comes.
+    let field = (id(), references()).prop_map(|(id, value)| {
+        let mut open = built_in()[0].clone();
+        open["schema"]["items"]["additionalProperties"] = true.into();
+        vec![put(open), patch_cluster(id, json!({ "gadgets": value }))]
+    });
+    let unlabel = select(common::LABELS.to_vec()).prop_map(|label| {
+        IDS.map(|id| patch_cluster(id, json!({"labels": { label: null }})))
+            .to_vec()
+    });
+    let comes = id().prop_map(|id| vec![put(gadgets(json!({}))), apply("gadgets", id, json!({}))]);
+    let moves = select(vec![network_policy(), things()])
+        .prop_map(|kind| vec![put(with_x_flux(kind, json!({"references": "moved"})))]);
+    let heavy = (id(), id(), id()).prop_map(|(one, two, on)| {
+        let text = json!({"text": "x".repeat(MAX_REPLY_BYTES / 2)});
+        vec![
+            apply("things", one, text.clone()),
+            apply("things", two, text),
+            patch_cluster(on, json!({"things": [{"id": one}, {"id": two}]})),
+        ]
+    });
+    let contrived = prop_oneof![swap, take, purge, again, field, unlabel, comes, moves, heavy];
+    prop_oneof![2 => some, 1 => contrived].boxed()
+}
+
+/// Where the histories begin: two kinds of a user, definitions of every kind, clusters that refer to them.
+fn populated() -> Fleet {
+    static POPULATED: LazyLock<Fleet> = LazyLock::new(|| {
+        let create = |kind: &str, id: &str, value: Value| json!({"op": "create", "kind": kind, "value": with(value, &json!({"id": id}))});
+        let mut operations = vec![];
+        for document in [network_policy(), things()] {
+            operations.push(json!({"op": "create", "kind": "kinds", "value": document}));
+        }
+        for id in IDS {
+            operations.push(create("namespaces", id, json!({})));
+            operations.push(create(
+                "platform_components",
+                id,
+                json!({"component_path": "x", "oci_url": "https://x.example.com", "oci_tag": "v1"}),
+            ));
+            operations.push(create("rolebindings", id, json!({"role": "view", "subjects": []})));
+            operations.push(create(
+                "network_policies",
+                id,
+                json!({"target_namespace": "x", "ingress_rules": []}),
+            ));
+            operations.push(create("things", id, json!({"text": "x"})));
+            let cluster = json!({
+                "cluster_name": "x", "cluster_dns": format!("{id}.example.com"), "environment": "dev", "labels": {"team": "x"},
+                "platform_components": [{"id": "a"}, {"id": "b"}], "namespaces": [{"id": "a"}], "things": [{"id": "c", "size": 2}],
+            });
+            operations.push(create("clusters", id, cluster));
+        }
+        common::accept(&empty(), operations.into())
+    });
+    POPULATED.clone()
+}
+
+// ---- What is checked ----
+
+/// The ExternalService contract, as Flux Operator holds a reply to it.
+fn keeps_the_contract(fleet: &Fleet) {
+    let names = fleet
+        .clusters()
+        .values()
+        .map(|cluster| &*cluster.head().dns)
+        .chain(fleet.decommissions().keys().map(|dns| &**dns));
+    for dns in names {
+        for kind in fleet.kinds().definitions() {
+            let reply = match fleet.poll(dns, kind.path.as_deref().unwrap()) {
+                Poll::Reply(reply) => reply.identity(),
+                other => panic!("{dns} is told {other:?}"),
+            };
+            assert!(reply.len() <= MAX_REPLY_BYTES);
+            let reply: Value = serde_json::from_slice(&reply).unwrap();
+            let ids: Vec<_> = reply["inputs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|input| input["id"].as_str().unwrap())
+                .collect();
+            assert_eq!(
+                ids.iter().collect::<BTreeSet<_>>().len(),
+                ids.len(),
+                "an id twice: {ids:?}"
+            );
+        }
+    }
+}
+
+/// Whether an operation may take something from a cluster's lists, because it says so.
+fn removes(operation: &Value) -> bool {
+    let text = operation["value"].to_string();
+    let says_so = text.contains("$patch") || text.contains("null");
+    match operation["op"].as_str().unwrap() {
+        "unassign" => true,
+        "delete" => operation["cascade"] == true || operation["kind"] == "clusters",
+        "replace" | "apply" => operation["kind"] == "clusters",
+        _ => says_so,
+    }
+}
+
+/// No cluster that is still there is told less than before.
+fn nothing_was_taken(before: &Fleet, after: &Fleet) {
+    for (id, cluster) in before.clusters() {
+        let Some(now) = after.cluster(id) else {
+            panic!("cluster {id} is gone")
+        };
+        for kind in before.kinds().definitions() {
+            let Some(kind_now) = after.kinds().get(&kind.name) else {
+                continue;
+            };
+            let had = common::ids(before, &cluster.head().dns, kind.path.as_deref().unwrap());
+            let has = common::ids(after, &now.head().dns, kind_now.path.as_deref().unwrap());
+            assert!(
+                had.iter().all(|id| has.contains(id)),
+                "{id} had {had:?} of {}, and has {has:?}",
+                kind.name
+            );
+        }
+    }
+}
+
+fn shuffled(fleet: &Fleet) -> impl Strategy<Value = State> + use<> {
+    let State { head, resources } = state(fleet);
+    Just(resources)
+        .prop_shuffle()
+        .prop_map(move |resources| State { head, resources })
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn whatever_is_written_the_contract_holds_and_the_log_leads_to_the_same_fleet(
+        history in vec(batch(), 16..32),
+        rules in prop_oneof![4 => Just(BATCH), 1 => Just(SEED)],
+    ) {
+        let mut log: Vec<RevisionRecord> = Vec::new();
+        let (mut fleet, mut followed) = (populated(), populated());
+        let start = view(&fleet);
+        for operations in &history {
+            let Ok(request) = BatchRequest::parse(&json!({ "operations": operations })) else { continue };
+            let Ok(outcome) = fleet.write(&request.operations, rules) else { continue };
+            let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
+            let written = outcome.committed(record.head());
+            keeps_the_contract(&written);
+            if !operations.iter().any(removes) {
+                nothing_was_taken(&fleet, &written);
+            }
+            followed = followed.follow(&record).unwrap();
+            log.push(record);
+            fleet = written;
+        }
+        let expected = view(&fleet);
+        prop_assert_eq!(view(&followed), expected.clone());
+        prop_assert_eq!(view(&Fleet::load(state(&fleet)).unwrap()), expected.clone());
+        let replayed = log.iter().try_fold(populated(), |fleet, record| fleet.follow(record)).unwrap();
+        prop_assert_eq!(view(&replayed), expected);
+        prop_assert_eq!(view(&populated()), start, "a snapshot never changes");
+    }
+}
+
+/// Resources that may be written in any order, dangling or not: one of each id.
+fn content() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
+    let definitions = vec(
+        select(vec!["platform_components", "namespaces", "rolebindings"])
+            .prop_flat_map(|kind| (Just(kind), id(), definition(kind))),
+        1..12,
+    );
+    let clusters = vec((select(IDS.to_vec()), cluster()), 1..6);
+    (definitions, clusters).prop_map(|(definitions, clusters)| {
+        let definitions = definitions.into_iter().map(|(kind, id, mut value)| {
+            value["id"] = id.into();
+            value.as_object_mut().unwrap().remove("depends_on");
+            (kind, value)
+        });
+        let clusters = clusters.into_iter().map(|(id, mut value)| {
+            value["id"] = id.into();
+            value["cluster_name"] = id.into();
+            value["cluster_dns"] = format!("{id}.example.com").into();
+            value["environment"] = "dev".into();
+            value
+                .as_object_mut()
+                .unwrap()
+                .retain(|name, _| !matches!(name.as_str(), "network_policies" | "things"));
+            ("clusters", value)
+        });
+        let mut seen = BTreeSet::new();
+        let fine = |one: &(&'static str, Value)| {
+            let create = Operation::new(
+                one.0,
+                Verb::Create {
+                    id: None,
+                    value: one.1.clone(),
+                },
+            );
+            empty().write(&[create], SEED).is_ok()
+        };
+        definitions
+            .chain(clusters)
+            .filter(|(kind, value)| seen.insert((*kind, value["id"].to_string())))
+            .filter(fine)
+            .collect()
+    })
+}
+
+fn written(content: &[(&'static str, Value)], at_once: bool) -> Fleet {
+    let operations: Vec<_> = content
+        .iter()
+        .map(|(kind, value)| {
+            Operation::new(
+                *kind,
+                Verb::Create {
+                    id: None,
+                    value: value.clone(),
+                },
+            )
+        })
+        .collect();
+    match at_once {
+        true => empty().write(&operations, SEED).unwrap().committed(empty().head()),
+        false => operations.iter().fold(empty(), |fleet, one| {
+            // Polls along the way: what is kept of them must not last longer than it is true.
+            let _ = view(&fleet);
+            fleet
+                .write(std::slice::from_ref(one), SEED)
+                .unwrap()
+                .committed(empty().head())
+        }),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    #[test]
+    fn the_same_state_gives_the_same_bytes_whatever_the_order(
+        (first, second, loaded) in content().prop_flat_map(|content| {
+            let fleet = written(&content, true);
+            (Just(content.clone()), Just(content).prop_shuffle(), shuffled(&fleet))
+        }),
+    ) {
+        let one = written(&first, false);
+        let two = written(&second, true);
+        let three = Fleet::load(loaded).unwrap();
+        prop_assert_eq!(view(&one), view(&two));
+        prop_assert_eq!(view(&one), view(&three));
+        for dns in ["a.example.com", "b.example.com", "c.example.com", "d.example.com"] {
+            for path in ["platform-components", "namespaces", "rolebindings"] {
+                let bytes = |fleet: &Fleet| match fleet.poll(dns, path) {
+                    Poll::Reply(reply) => Some((reply.etag, reply.gzip)),
+                    _ => None,
+                };
+                prop_assert_eq!(bytes(&one), bytes(&two));
+                prop_assert_eq!(bytes(&one), bytes(&three));
+            }
+        }
+    }
+}
+
+// ---- Input from strangers ----
+
+fn word() -> impl Strategy<Value = String> {
+    let known = select(vec![
+        "id",
+        "_id",
+        "kind",
+        "schema",
+        "type",
+        "object",
+        "array",
+        "string",
+        "items",
+        "properties",
+        "required",
+        "x-flux",
+        "$ref",
+        "default",
+        "enum",
+        "additionalProperties",
+        "key",
+        "query_params",
+        "name",
+        "plural",
+        "singular",
+        "references",
+        "path",
+        "overridable",
+        "carried",
+        "patches",
+        "nest",
+        "depends_on",
+        "off",
+        "renders",
+        "when",
+        "labels",
+        "clusters",
+        "namespaces",
+        "cluster_dns",
+        "anyOf",
+        "not",
+        "pattern",
+        "#/components/schemas/namespace_ref",
+        "#",
+        "(",
+        "a",
+    ]);
+    prop_oneof![8 => known.prop_map(str::to_owned), 1 => any::<String>()]
+}
+
+fn arbitrary_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        word().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            btree_map(word(), inner, 0..5).prop_map(|fields| json!(fields))
+        ]
+    })
+}
+
+/// `base` with one value somewhere in it replaced, removed or added to.
+fn mutated(base: Value) -> impl Strategy<Value = Value> {
+    fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+        found.push(at.to_owned());
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    places(field, &format!("{at}{}", fleet::refusal::segment(name)), found);
+                }
+            }
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .for_each(|(n, item)| places(item, &format!("{at}/{n}"), found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    places(&base, "", &mut found);
+    let plausible = json!(["a", "latest", "dev", true, false, 3, null, [], {}, {"id": "podinfo"}, [{"id": "podinfo"}], {"x": "y"}, {"podinfo": {"x": 1}}]);
+    let strange = prop_oneof![arbitrary_json(), one_of(plausible)];
+    (select(found), strange, word(), any::<bool>()).prop_map(move |(place, strange, name, replace)| {
+        let mut value = base.clone();
+        match value.pointer_mut(&place).unwrap() {
+            Value::Object(fields) if !replace => drop(fields.insert(name, strange)),
+            Value::Array(items) if !replace => items.push(strange),
+            spot => *spot = strange,
+        }
+        value
+    })
+}
+
+fn kind_document() -> impl Strategy<Value = Value> {
+    let featured = json!({"kind": "thing", "schema": {
+        "type": "array", "key": {"name": "id", "schema": {"type": "string"}},
+        "query_params": [{"name": "size", "schema": {"type": "integer"}}],
+        "x-flux": {
+            "singular": "thing", "command": "thing", "path": "things", "references": "things", "overridable": ["size"],
+            "carried": {"note": {"type": "string", "default": "n"}}, "patches": true, "nest": {"in": ["text"]}, "depends_on": "after",
+            "off": {"note": "off"}, "renders": [{"object": "X", "when": {"text": "^x"}}],
+        },
+        "items": {"type": "object", "required": ["id"], "properties": {
+            "id": {"type": "string"}, "text": {"type": "string", "default": "x"}, "size": {"type": "integer"},
+            "after": {"type": "array", "items": {"type": "string"}, "default": []},
+        }},
+    }});
+    let bases = [featured, network_policy(), built_in()[0].clone(), built_in()[1].clone()];
+    let near = select(bases.to_vec()).prop_flat_map(mutated);
+    prop_oneof![1 => arbitrary_json(), 1 => near.clone(), 4 => near.prop_flat_map(mutated)]
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn no_kind_document_makes_the_loader_panic(document in kind_document(), resources in vec(arbitrary_json(), 1..4)) {
+        let base = common::demo();
+        let put = Operation::new("kinds", Verb::Apply { id: None, value: document.clone() });
+        let Ok(outcome) = base.write(&[put], BATCH) else { return Ok(()) };
+        let fleet = outcome.committed(base.head());
+        keeps_the_contract(&fleet);
+        nothing_was_taken(&base, &fleet);
+        prop_assert_eq!(view(&fleet), view(&Fleet::load(state(&fleet)).unwrap()));
+        // And whatever is then put under it.
+        let name = fleet::kind::name_of(&document).unwrap();
+        for mut value in resources {
+            if let Value::Object(fields) = &mut value {
+                fields.insert("id".into(), "a".into());
+            }
+            let _ = fleet.write(&[Operation::new(name.as_str(), Verb::Apply { id: None, value })], BATCH);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(512))]
+
+    #[test]
+    fn no_document_makes_a_write_panic_or_break_the_contract(
+        document in select(vec!["clusters", "platform_components", "namespaces", "rolebindings"]).prop_flat_map(|kind| {
+            let id = common::demo().document(kind, if kind == "clusters" { "demo-cluster-01" } else { "cert-manager" });
+            let id = id.or_else(|| common::demo().document(kind, "platform-admins")).unwrap();
+            (Just((kind, id.id)), prop_oneof![1 => arbitrary_json(), 5 => mutated(id.body.parse())])
+        }),
+        form in select(vec![fleet::patch::Form::Merge, fleet::patch::Form::MergePatch, fleet::patch::Form::JsonPatch]),
+    ) {
+        let ((kind, id), value) = document;
+        let base = common::demo();
+        let on = fleet::operation::Target::Id(id.to_string());
+        for verb in [
+            Verb::Create { id: None, value: value.clone() },
+            Verb::Apply { id: None, value: value.clone() },
+            Verb::Replace { id: id.to_string(), value: value.clone() },
+            Verb::Merge { on, form, value: value.clone() },
+        ] {
+            if let Ok(outcome) = base.write(&[Operation::new(kind, verb)], BATCH) {
+                keeps_the_contract(outcome.preview());
+            }
+        }
+        let _ = BatchRequest::parse(&value);
+        let _ = fleet::files::seed(&value);
+        let _ = fleet::files::apply(value);
+    }
+
+    #[test]
+    fn a_selector_never_panics_and_means_what_it_shows(
+        text in prop_oneof![
+            any::<String>(),
+            "[a-c=!,() in*.\u{a0}\u{20ac}]{0,16}",
+            vec(select(vec!["team", "in", "notin", "!", "=", "==", "!=", ",", "(", ")", " ", "x", "", "*", "a/b"]), 0..9).prop_map(|words| words.concat()),
+        ],
+    ) {
+        let _ = Selector::for_fleet(&text, &common::demo());
+        if let Ok(selector) = Selector::parse(&text) {
+            prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+        }
+    }
+}
