@@ -274,7 +274,10 @@ impl Fleet {
     pub fn document(&self, kind: &str, id: &str) -> Option<Document> {
         match kind {
             CLUSTERS => self.clusters.get(id).map(|cluster| cluster.document().clone()),
-            DECOMMISSIONS => self.decommissions.get(id).map(|document| Document::clone(document)),
+            DECOMMISSIONS => self
+                .decommissions
+                .get(&*lower_case(id))
+                .map(|document| Document::clone(document)),
             KINDS => self.kinds.get(id).map(|kind| Document {
                 id: kind.name.clone(),
                 body: kind.document.clone(),

@@ -74,16 +74,19 @@ impl Fleet {
                 }
             }
         }
-        match refused {
+        let outcome = match refused {
             Some(refusal) if refusal.reason == Reason::Invalid => Err(Refusal::invalid(refusal.errors)),
-            // Without a batch there is no operation to point into, and the document is not what is wrong.
-            Some(mut refusal) if !rules.batch && matches!(refusal.reason, Reason::NotFound | Reason::Stale) => {
-                refusal.errors.clear();
-                Err(refusal)
-            }
             Some(refusal) => Err(refusal),
             None => draft.finish(),
-        }
+        };
+        outcome.map_err(|mut refusal| {
+            // Without a batch there is no operation to point into, and here the document is not what is wrong.
+            let reasons = [Reason::NotFound, Reason::Stale, Reason::InUse, Reason::Protected];
+            if !rules.batch && reasons.contains(&refusal.reason) {
+                refusal.errors.clear();
+            }
+            refusal
+        })
     }
 }
 
@@ -139,7 +142,7 @@ impl Draft<'_> {
             (KINDS, verb) => self.run_on_kinds(n, verb, operation),
             (DECOMMISSIONS, Verb::Delete { id, .. }) => {
                 self.check_version(DECOMMISSIONS, id, operation)?;
-                self.put(n, DECOMMISSIONS, id.as_str().into(), None, None)
+                self.put(n, DECOMMISSIONS, id.to_ascii_lowercase().into(), None, None)
             }
             (DECOMMISSIONS, _) => Err(Refusal::at(
                 Reason::Invalid,
@@ -390,14 +393,14 @@ impl Draft<'_> {
         origin: Option<&Arc<str>>,
     ) -> Result<(), Refusal> {
         if &*kind.name == CLUSTERS {
-            self.refuse_forgotten_references(id, &value)?;
+            self.refuse_what_is_forgotten(id, &value)?;
         }
         let (id, value) = self.document(kind, Some(id), value)?;
         self.put(n, &kind.name, id, Some(value), origin)
     }
 
     /// A script that is older than a kind must not uninstall it: what is to go is said, not left out.
-    fn refuse_forgotten_references(&self, id: &str, value: &Value) -> Result<(), Refusal> {
+    fn refuse_what_is_forgotten(&self, id: &str, value: &Value) -> Result<(), Refusal> {
         let Some(cluster) = self.now().cluster(id) else {
             return Ok(());
         };
@@ -413,7 +416,11 @@ impl Draft<'_> {
                 Violation::new(segment(array), detail)
             })
         });
-        let errors: Vec<_> = forgotten.collect();
+        let mut errors: Vec<_> = forgotten.collect();
+        if cluster.head().protected && value.get("protected").is_none() {
+            let detail = "the cluster is protected, and leaving this out would lift that: say false to lift it";
+            errors.push(Violation::new("/protected", detail));
+        }
         if errors.is_empty() {
             Ok(())
         } else {
@@ -426,12 +433,43 @@ impl Draft<'_> {
             return Err(self.not_found(&kind.name, id));
         };
         let mut merged = document.body.parse();
+        if form == patch::Form::Merge && &*kind.name == CLUSTERS {
+            self.refuse_null_references(&merged, value)?;
+        }
         patch::apply(form, self.now().kinds(), kind, &mut merged, value).map_err(|errors| self.under_value(errors))?;
         if merged.get("id").is_none() {
             return Err(self.under_value(vec![Violation::new("/id", "an id never changes")]));
         }
-        let (id, merged) = self.document(kind, Some(id), merged)?;
+        let (id, merged) = self.document(kind, Some(id), merged.clone()).map_err(|mut refusal| {
+            let value_at = if self.rules.batch { "/value" } else { "" };
+            for error in refusal.errors.iter_mut().filter(|_| form == patch::Form::Merge) {
+                if let Some(pointer) = error.pointer.strip_prefix(value_at) {
+                    error.pointer = format!("{value_at}{}", as_sent(pointer, &merged, value));
+                }
+            }
+            refusal
+        })?;
         self.put(n, &kind.name, id, Some(merged), None)
+    }
+
+    /// Null clears a field, but a client whose empty list is written as null must not uninstall everything.
+    fn refuse_null_references(&self, present: &Value, patch: &Value) -> Result<(), Refusal> {
+        let kinds = self.now().kinds();
+        let nulls = kinds.definitions().filter_map(|kind| {
+            let array = kind.references.as_deref()?;
+            let count = references(kind, present).len();
+            (count > 0 && patch.get(array).is_some_and(Value::is_null)).then(|| {
+                let detail =
+                    format!("null would remove {count} references: name each with \"$patch\": \"delete\", or PUT []");
+                Violation::new(segment(array), detail)
+            })
+        });
+        let errors: Vec<_> = nulls.collect();
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(self.under_value(errors))
+        }
     }
 
     fn delete(&mut self, n: usize, kind: &Kind, id: &str, cascade: bool) -> Result<(), Refusal> {
@@ -627,7 +665,18 @@ impl Draft<'_> {
             };
         };
         match &self.operations[*n].verb {
-            Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Merge { .. } => {
+            verb @ (Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Merge { .. }) => {
+                let pointer = match (verb, self.now().document(kind, id)) {
+                    (
+                        Verb::Merge {
+                            form: patch::Form::Merge,
+                            value,
+                            ..
+                        },
+                        Some(merged),
+                    ) => as_sent(pointer, &merged.body.parse(), value),
+                    _ => pointer.to_owned(),
+                };
                 let value = if self.rules.batch { "/value" } else { "" };
                 format!("{}{value}{pointer}", self.prefix(*n))
             }
@@ -968,6 +1017,28 @@ impl Draft<'_> {
         }
         contract(breaches)
     }
+}
+
+/// Where a place in a merged document stands in the patch that was merged: references keep their ids, not their places.
+fn as_sent(pointer: &str, merged: &Value, patch: &Value) -> String {
+    let translated = || {
+        let (array, rest) = pointer.strip_prefix('/')?.split_once('/')?;
+        let (place, rest) = rest.split_once('/').map_or((rest, ""), |(place, rest)| (place, rest));
+        let reference = merged.get(array)?.get(place.parse::<usize>().ok()?)?;
+        let id = Some(reference_id(reference)).filter(|id| !id.is_empty())?;
+        let sent = patch
+            .get(array)?
+            .as_array()?
+            .iter()
+            .position(|item| reference_id(item) == id)?;
+        let rest = if rest.is_empty() {
+            String::new()
+        } else {
+            format!("/{rest}")
+        };
+        Some(format!("/{array}/{sent}{rest}"))
+    };
+    translated().unwrap_or_else(|| pointer.to_owned())
 }
 
 fn contract(mut breaches: Vec<(String, Violation)>) -> Result<(), Refusal> {

@@ -319,7 +319,12 @@ fn number(variable: &'static str, text: &str) -> Result<u64, ConfigError> {
 }
 
 fn address(variable: &'static str, text: &str) -> Result<SocketAddr, ConfigError> {
-    let unusable = || ConfigError::new(variable, format!("\"{text}\" is not an address with a port, as in 0.0.0.0:8080"));
+    let unusable = || {
+        ConfigError::new(
+            variable,
+            format!("\"{text}\" is not an address with a port, as in 0.0.0.0:8080"),
+        )
+    };
     let mut found = text.to_socket_addrs().map_err(|_| unusable())?;
     found.next().ok_or_else(unusable)
 }

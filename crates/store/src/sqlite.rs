@@ -25,8 +25,24 @@ use self::file::File;
 use crate::bell::Bell;
 use crate::{AuditQuery, AuditRecord, CommitError, Store, StoreError, chain};
 
-/// The connection that writes. None while a commit has it, and after one that ended badly; the next one opens another.
-type Writer = tokio::sync::Mutex<Option<SqliteConnection>>;
+/// What commits share.
+type Writer = tokio::sync::Mutex<Turn>;
+
+#[derive(Debug, Default)]
+struct Turn {
+    /// The connection that writes. None while a commit has it, and after one that ended badly; the next one opens another.
+    conn: Option<SqliteConnection>,
+    /// How often in a row somebody else was faster.
+    conflicts: u32,
+    /// Counts the times that a transaction was left open for the next try, so that each is ended only once.
+    held: u64,
+    /// Whether one is open now.
+    holds: bool,
+}
+
+/// How long a commit that lost twice keeps the others waiting for its next try. A caller with much to judge would otherwise
+/// lose for ever to one with little.
+const HOLD: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Sqlite {
@@ -43,7 +59,10 @@ impl Sqlite {
     /// within a Tokio runtime, which the background work goes on in until the store is closed or dropped.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         let file = File::parse(url)?;
-        let writer = Arc::new(Writer::new(Some(file.prepare().await?)));
+        let writer = Arc::new(Writer::new(Turn {
+            conn: Some(file.prepare().await?),
+            ..Turn::default()
+        }));
         let readers = SqlitePoolOptions::new()
             .max_connections(4)
             .acquire_timeout(Duration::from_secs(5))
@@ -136,15 +155,17 @@ impl Store for Sqlite {
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
         let records = chain(base, batches);
-        let mut writer = self.writer.lock().await;
+        let mut turn = self.writer.lock().await;
+        let holds = std::mem::take(&mut turn.holds);
         // Out of its place while it works: if this future is dropped, the connection is too, and SQLite rolls back.
-        let mut conn = match writer.take() {
+        let mut conn = match turn.conn.take() {
             Some(conn) => conn,
             None => self.file.connect().await?,
         };
-        let refused = match write(&mut conn, base, batches, &records).await {
+        let refused = match write(&mut conn, holds, base, batches, &records).await {
             Ok(Ok(())) => {
-                *writer = Some(conn);
+                turn.conn = Some(conn);
+                turn.conflicts = 0;
                 self.bell.ring();
                 self.committed.notify_one();
                 return Ok(records.iter().map(RevisionRecord::head).collect());
@@ -152,9 +173,19 @@ impl Store for Sqlite {
             Ok(Err(refused)) => refused,
             Err(e) => self.error(&e).into(),
         };
+        if refused == CommitError::Conflict {
+            turn.conflicts += 1;
+            if turn.conflicts > 1 && !holds {
+                turn.conn = Some(conn);
+                turn.holds = true;
+                turn.held += 1;
+                tokio::spawn(let_go(self.writer.clone(), turn.held));
+                return Err(refused);
+            }
+        }
         // This fails where SQLite has rolled back by itself (a full disk) and where the connection is broken: then it goes.
         if sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok() {
-            *writer = Some(conn);
+            turn.conn = Some(conn);
         }
         Err(refused)
     }
@@ -233,7 +264,11 @@ impl Store for Sqlite {
         let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
         upkeep.shutdown().await;
         self.readers.close().await;
-        if let Some(mut conn) = self.writer.lock().await.take() {
+        let mut turn = self.writer.lock().await;
+        if let Some(mut conn) = turn.conn.take() {
+            if std::mem::take(&mut turn.holds) {
+                let _broken = sqlx::query("ROLLBACK").execute(&mut conn).await;
+            }
             let tidied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut conn).await;
             if let Err(e) = tidied.and(conn.close().await) {
                 tracing::warn!("cannot tidy up the store: {}", self.error(&e));
@@ -242,14 +277,31 @@ impl Store for Sqlite {
     }
 }
 
-/// The whole transaction, up to its `COMMIT`. Where it refuses or fails, the caller rolls back.
+/// Ends a transaction that was left open for a next try which did not come.
+async fn let_go(writer: Arc<Writer>, held: u64) {
+    tokio::time::sleep(HOLD).await;
+    let mut turn = writer.lock().await;
+    if turn.holds && turn.held == held {
+        turn.holds = false;
+        if let Some(mut conn) = turn.conn.take()
+            && sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok()
+        {
+            turn.conn = Some(conn);
+        }
+    }
+}
+
+/// The whole transaction, up to its `COMMIT`. Where it refuses or fails, the caller ends it.
 async fn write(
     conn: &mut SqliteConnection,
+    begun: bool,
     base: Head,
     batches: &[Batch],
     records: &[RevisionRecord],
 ) -> sqlx::Result<Result<(), CommitError>> {
-    sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    if !begun {
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    }
     if head(conn).await? != base {
         return Ok(Err(CommitError::Conflict));
     }

@@ -56,8 +56,11 @@ const RESERVED: [&str; 24] = [
     "undo",
 ];
 
+/// Where the rules for the ids of all kinds stand in the schema that a document is held against.
+const COMMON_RULES: &str = "/allOf/1";
+
 /// Properties that an input carries by other means, or that mean something in a file of documents.
-const RESERVED_PROPERTIES: [&str; 4] = ["kind", "cluster", "provider", "_id"];
+const RESERVED_PROPERTIES: [&str; 5] = ["kind", "schema", "cluster", "provider", "_id"];
 
 /// What our code needs of a cluster: taken from the built-in file when a user's file leaves it out.
 const CLUSTER_NEEDS: [(&str, &str); 7] = [
@@ -607,6 +610,11 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> String {
         ValidationErrorKind::PropertyNames { error } => {
             format!("the name {} is not allowed: {error}", error.instance())
         }
+        // The library's own words leave out all but two of the options.
+        ValidationErrorKind::Enum { options } => {
+            let options: Vec<_> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
+            format!("{} is not one of {}", error.instance(), options.join(", "))
+        }
         _ => error.to_string(),
     })
 }
@@ -623,9 +631,14 @@ fn shorten(text: String) -> String {
 impl Kind {
     /// Everything that is wrong with a document of this kind, each with its pointer.
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
-        let mut errors = Vec::new();
+        let mut errors: Vec<Violation> = Vec::new();
         for error in self.validator.iter_errors(value) {
             let at = error.instance_path().as_str();
+            // What all kinds ask of an id comes after what this one asks of it, and is said only when that was fine.
+            let common = error.schema_path().as_str().starts_with(COMMON_RULES);
+            if common && errors.iter().any(|error| error.pointer == at) {
+                continue;
+            }
             match error.kind() {
                 ValidationErrorKind::AdditionalProperties { unexpected } => errors.extend(
                     unexpected

@@ -137,7 +137,6 @@ fn every_problem_of_a_document_is_reported_at_its_place() {
             "/operations/1/value/colour",
             "/operations/1/value/environment",
             "/operations/1/value/id",
-            "/operations/1/value/id",
             "/operations/1/value/labels/x",
             "/operations/1/value/node_count",
             "/operations/1/value/patches/a/b~1c",

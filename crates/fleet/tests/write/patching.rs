@@ -47,6 +47,50 @@ fn us_east() -> Fleet {
 }
 
 #[test]
+fn null_for_an_array_of_references_does_not_uninstall_them() {
+    let refusal = patch(&small(), Form::Merge, "one", json!({"platform_components": null})).unwrap_err();
+    assert_eq!(pointers(&refusal), ["/platform_components"]);
+    // Where there is nothing to lose, it clears the field as any null does.
+    let three = patch(&small(), Form::Merge, "three", json!({"platform_components": null})).unwrap();
+    assert_eq!(three["platform_components"], json!([]));
+}
+
+#[test]
+fn problems_of_a_patch_point_into_what_was_sent() {
+    let unknown = json!({"namespaces": [{"id": "b"}, {"id": "nope"}]});
+    let refusal = patch(&small(), Form::Merge, "one", unknown).unwrap_err();
+    assert_eq!(pointers(&refusal), ["/namespaces/1/id"]);
+    let invalid = json!({"platform_components": [{"id": "b", "oci_tag": 5}]});
+    let refusal = patch(&small(), Form::Merge, "one", invalid.clone()).unwrap_err();
+    assert_eq!(pointers(&refusal), ["/platform_components/0/oci_tag"]);
+    refuse(
+        &small(),
+        json!([merge("clusters", "one", invalid)]),
+        Invalid,
+        &["/operations/0/value/platform_components/0/oci_tag"],
+    );
+}
+
+#[test]
+fn a_put_that_forgets_the_protection_does_not_lift_it() {
+    let fleet = accept(
+        &small(),
+        json!([merge("clusters", "three", json!({"protected": true}))]),
+    );
+    let three = cluster("three", json!({"environment": "prod"}));
+    refuse(
+        &fleet,
+        json!([replace("clusters", "three", three.clone())]),
+        Invalid,
+        &["/operations/0/value/protected"],
+    );
+    accept(
+        &fleet,
+        json!([replace("clusters", "three", with(three, json!({"protected": false})))]),
+    );
+}
+
+#[test]
 fn the_canary_and_pin_bodies_of_the_book_change_that_component_and_nothing_else() {
     let canary = json!({"platform_components": [{"id": "grafana", "component_path": "observability/grafana/17.1.0", "oci_tag": "v1.1.0-rc1"}]});
     let pin = json!({"platform_components": [{"id": "grafana", "oci_tag": "v1.1.0-rc1", "component_path": "observability/grafana/17.1.0"}]});

@@ -758,7 +758,7 @@ async fn a_protected_cluster_is_not_deleted_until_that_is_lifted() {
     let app = TestApp::start().await;
     let path = format!("/clusters/{DEMO}");
     app.patch(&path, &json!({"protected": true})).await.expect(200);
-    for query in ["", "?dry_run=true", "?cascade=true"] {
+    for query in ["", "?dry_run=true"] {
         let problem = app.delete(format!("{path}{query}")).await.problem(409, "protected");
         assert_eq!(problem["clusters"], json!([DEMO]));
     }

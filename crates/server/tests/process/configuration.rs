@@ -85,7 +85,7 @@ fn a_value_that_is_none_of_the_options_is_named() {
     failures.set("STORE_BACKEND", "postgres");
     failures.set("LOG_FORMAT", "xml");
     failures.set("LISTEN_ADDR", "8080");
-    failures.set("LISTEN_ADDR", "localhost:8080");
+    failures.set("LISTEN_ADDR", "127.0.0.1");
     failures.set("LISTEN_ADDR", "127.0.0.1:99999");
     failures.set("METRICS_ADDR", "");
     failures.set("METRICS_ADDR", "everywhere");

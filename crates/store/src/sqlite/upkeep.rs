@@ -101,6 +101,12 @@ async fn checkpoint_until_it_fails(file: &File, committed: &Notify, writer: &Wri
         // Ours stand in line for this lock, where SQLite's own goes to whoever is lucky.
         if log * page > MAX_LOG {
             let pause = writer.lock().await;
+            if pause.holds {
+                // Our own transaction would be in the way.
+                drop(pause);
+                sleep(STALL).await;
+                continue;
+            }
             let (busy, ..) = run(&mut conn, "PRAGMA wal_checkpoint(RESTART)").await.map_err(failed)?;
             drop(pause);
             if busy != 0 {
