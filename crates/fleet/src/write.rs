@@ -376,11 +376,26 @@ impl Draft<'_> {
         }
         let id: Arc<str> = own.into();
         fill_defaults(&kind.schema, &mut value);
+        if &*kind.name == CLUSTERS {
+            self.fill_references(&id, &mut value);
+        }
         let errors = kind.validate(&value);
         if errors.is_empty() {
             Ok((id, value))
         } else {
             invalid(errors)
+        }
+    }
+
+    /// A new cluster shows every array of references there is, and one that is there keeps the ones it has. A kind that came
+    /// later does not change a cluster until something refers to it.
+    fn fill_references(&self, id: &str, value: &mut Value) {
+        let present = self.now().cluster(id).map(|cluster| cluster.document().body.parse());
+        let kinds = self.now().kinds();
+        for array in kinds.definitions().filter_map(|kind| kind.references.as_deref()) {
+            if value.get(array).is_none() && present.as_ref().is_none_or(|present| present.get(array).is_some()) {
+                value[array] = json!([]);
+            }
         }
     }
 

@@ -487,7 +487,6 @@ impl Draft {
                 let mut field = given.as_object().cloned().unwrap_or_default();
                 field.insert("type".into(), "array".into());
                 field.insert("items".into(), items.clone());
-                field.insert("default".into(), json!([]));
                 field
                     .entry("description")
                     .or_insert_with(|| format!("References to {array}.").into());

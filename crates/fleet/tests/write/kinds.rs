@@ -852,3 +852,20 @@ fn a_refused_kind_leaves_the_old_ones_in_force() {
     );
     assert_eq!(view(&small()), before);
 }
+
+#[test]
+fn a_kind_that_comes_later_changes_no_cluster_until_something_refers_to_it() {
+    let fleet = accept(&small(), json!([create("kinds", common::network_policy())]));
+    let one = common::document(&fleet, "clusters", "one");
+    let (_, changes) = common::write(
+        &fleet,
+        json!([merge("clusters", "one", json!({})), replace("clusters", "one", one)]),
+    )
+    .unwrap();
+    assert_eq!(changes, []);
+    let fleet = accept(&fleet, json!([create("clusters", cluster("four", json!({})))]));
+    assert_eq!(
+        common::document(&fleet, "clusters", "four")["network_policies"],
+        json!([])
+    );
+}

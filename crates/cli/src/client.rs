@@ -1,0 +1,248 @@
+//! The API, as this program uses it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::http::Response;
+use ureq::tls::{Certificate, TlsConfig};
+
+use crate::config::Access;
+use crate::error::{ApiError, Problem};
+
+/// A document and its version.
+#[derive(Clone, Debug)]
+pub(crate) struct Versioned {
+    pub(crate) value: Value,
+    pub(crate) etag: String,
+}
+
+/// What `GET` gave.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) etag: Option<String>,
+    /// The revision of the fleet, where the server says it.
+    pub(crate) revision: Option<u64>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// One operation of a batch, and what people call it.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) body: Value,
+    pub(crate) label: String,
+}
+
+impl Operation {
+    pub(crate) fn new(label: impl Into<String>, body: Value) -> Self {
+        Operation {
+            body,
+            label: label.into(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    access: Access,
+    agent: OnceCell<Agent>,
+}
+
+/// The certificates that this system trusts. Reading them takes longer than a request does.
+fn system_certificates() -> TlsConfig {
+    let found = rustls_native_certs::load_native_certs().certs;
+    let certificates: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
+    TlsConfig::builder()
+        .root_certs(certificates.into())
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .build()
+}
+
+impl Client {
+    pub(crate) fn new(access: Access) -> Client {
+        Client {
+            access,
+            agent: OnceCell::new(),
+        }
+    }
+
+    fn agent(&self, url: &str) -> &Agent {
+        self.agent.get_or_init(|| {
+            let config = Agent::config_builder()
+                .http_status_as_error(false)
+                // A token goes to the server it is for, and to no other that this one names.
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .timeout_connect(Some(Duration::from_secs(5)))
+                .timeout_recv_response(Some(Duration::from_secs(60)))
+                .user_agent(concat!("flux-resourceset-cli/", env!("CARGO_PKG_VERSION")));
+            match url.starts_with("https:") {
+                true => config.tls_config(system_certificates()).build().new_agent(),
+                false => config.build().new_agent(),
+            }
+        })
+    }
+
+    pub(crate) fn url(&self) -> Result<&str, ApiError> {
+        self.access.url().map_err(ApiError::Unconfigured)
+    }
+
+    /// `GET`, with the read token. `known` is the version that the caller has.
+    pub(crate) fn get_raw(&self, path: &str, known: Option<&str>) -> Result<Reply, ApiError> {
+        let url = self.url()?;
+        let token = self.access.read_token().map_err(ApiError::Unconfigured)?;
+        let mut request = self
+            .agent(url)
+            .get(format!("{url}{path}"))
+            .header("Authorization", format!("Bearer {token}"));
+        if let Some(etag) = known {
+            request = request.header("If-None-Match", etag);
+        }
+        finish(url, request.call())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Result<Value, ApiError> {
+        self.json(&self.get_raw(path, None)?)
+    }
+
+    pub(crate) fn json(&self, reply: &Reply) -> Result<Value, ApiError> {
+        serde_json::from_slice(&reply.body).map_err(|error| ApiError::Foreign {
+            url: self.access.url().unwrap_or_default().to_owned(),
+            detail: format!("the reply is not JSON: {error}"),
+        })
+    }
+
+    /// A resource and its version.
+    pub(crate) fn resource(&self, kind: &str, id: &str) -> Result<Versioned, ApiError> {
+        let reply = self.get_raw(&format!("/{kind}/{}", encode(id)), None)?;
+        Ok(Versioned {
+            value: self.json(&reply)?,
+            etag: reply.etag.unwrap_or_default(),
+        })
+    }
+
+    /// The same, or nothing where the kind is there and the id is not.
+    pub(crate) fn find(&self, kind: &str, id: &str) -> Result<Option<Versioned>, ApiError> {
+        match self.resource(kind, id) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.status() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The revision that the server is at.
+    pub(crate) fn revision(&self) -> Result<u64, ApiError> {
+        Ok(self.get_raw("/changes?limit=1", None)?.revision.unwrap_or_default())
+    }
+
+    /// All operations in one revision, or none.
+    pub(crate) fn batch(
+        &self,
+        operations: &[Operation],
+        reason: Option<&str>,
+        dry_run: bool,
+    ) -> Result<Value, ApiError> {
+        let url = self.url()?;
+        let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
+        let operations: Vec<&Value> = operations.iter().map(|operation| &operation.body).collect();
+        let mut body = json!({ "operations": operations });
+        if let Some(reason) = reason {
+            body["reason"] = reason.into();
+        }
+        let path = if dry_run { "/batch?dry_run=true" } else { "/batch" };
+        let request = self.agent(url).post(format!("{url}{path}"));
+        let request = request
+            .header("Authorization", format!("Bearer {token}"))
+            .header("Content-Type", "application/json");
+        let reply = finish(url, request.send(body.to_string()))?;
+        self.json(&reply)
+    }
+}
+
+fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Result<Reply, ApiError> {
+    let unreachable = |error: &ureq::Error| ApiError::Unreachable {
+        url: url.to_owned(),
+        detail: describe(error),
+        untrusted: is_untrusted(error),
+    };
+    let mut response = result.map_err(|error| unreachable(&error))?;
+    let header = |name: &str| {
+        response
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned)
+    };
+    let (etag, revision) = (header("etag"), header("x-revision").and_then(|text| text.parse().ok()));
+    let status = response.status().as_u16();
+    let body = response
+        .body_mut()
+        .with_config()
+        .limit(u64::MAX)
+        .read_to_vec()
+        .map_err(|error| unreachable(&error))?;
+    match status {
+        200..=299 | 304 => Ok(Reply {
+            status,
+            etag,
+            revision,
+            body,
+        }),
+        300..=399 => Err(ApiError::Foreign {
+            url: url.to_owned(),
+            detail: format!("it redirects ({status}), and tokens do not follow redirects"),
+        }),
+        _ => Err(ApiError::Problem(Problem::read(status, &body))),
+    }
+}
+
+/// Whether the server was reached, and is not who it says it is.
+fn is_untrusted(error: &ureq::Error) -> bool {
+    let tls = match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        _ => None,
+    };
+    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+fn describe(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(error) => crate::error::plain(error),
+        ureq::Error::HostNotFound => "the host name is not known".to_owned(),
+        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A segment of a path, or a value of a query string.
+pub(crate) fn encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
+            other => write!(out, "%{other:02X}").unwrap_or_default(),
+        }
+    }
+    out
+}
+
+/// A path with parameters; those without a value are left out.
+pub(crate) fn with_query<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
+    let mut out = path.to_owned();
+    let mut separator = '?';
+    for (name, value) in parameters {
+        if let Some(value) = value {
+            out.push(separator);
+            out.push_str(&encode(name));
+            out.push('=');
+            out.push_str(&encode(&value));
+            separator = '&';
+        }
+    }
+    out
+}

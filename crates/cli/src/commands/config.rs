@@ -1,0 +1,196 @@
+//! Contexts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::config::{Context, File};
+use crate::error::{Code, Failure};
+use crate::output::{Printer, Table, Tone, cell};
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Add or change a context; the first one becomes the current one
+    SetContext(Box<SetContextArgs>),
+    /// Make a context the current one
+    UseContext(NameArgs),
+    /// List the contexts
+    GetContexts,
+    /// Print the name of the current context
+    CurrentContext,
+    /// Remove a context
+    DeleteContext(NameArgs),
+    /// Show the configuration file, without its tokens
+    View(ViewArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NameArgs {
+    /// The name of the context
+    name: String,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ViewArgs {
+    /// Show tokens too
+    #[arg(long)]
+    raw: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SetContextArgs {
+    /// The name of the context
+    name: String,
+    /// The address of the API, http:// or https://
+    #[arg(long, value_parser = address)]
+    url: Option<String>,
+    /// The token that reads
+    #[arg(long, group = "read")]
+    token: Option<String>,
+    /// A file with the token that reads
+    #[arg(long, value_name = "FILE", group = "read")]
+    token_file: Option<PathBuf>,
+    /// A command that prints the token that reads
+    #[arg(long, value_name = "COMMAND", group = "read")]
+    token_command: Option<String>,
+    /// The token that writes
+    #[arg(long, group = "write")]
+    write_token: Option<String>,
+    /// A file with the token that writes
+    #[arg(long, value_name = "FILE", group = "write")]
+    write_token_file: Option<PathBuf>,
+    /// A command that prints the token that writes
+    #[arg(long, value_name = "COMMAND", group = "write")]
+    write_token_command: Option<String>,
+    /// Also make it the current one
+    #[arg(long = "use")]
+    use_it: bool,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    match text.starts_with("http://") || text.starts_with("https://") {
+        true => Ok(text.trim_end_matches('/').to_owned()),
+        false => Err("http://… or https://… is expected".to_owned()),
+    }
+}
+
+pub(crate) fn run(printer: &Printer, command: ConfigCommand) -> Result<(), Failure> {
+    let mut file = File::read()?;
+    match command {
+        ConfigCommand::SetContext(args) => set_context(printer, file, *args),
+        ConfigCommand::UseContext(args) => {
+            known(&file, &args.name)?;
+            file.current_context = Some(args.name);
+            file.write()?;
+            show(printer, &file)
+        }
+        ConfigCommand::GetContexts => show(printer, &file),
+        ConfigCommand::CurrentContext => {
+            match &file.current_context {
+                Some(name) => {
+                    let mut table = Table::default();
+                    table.line(name, Tone::Plain);
+                    printer.print(&json!(name), |_| table, || vec![name.clone()])
+                }
+                None => Err(Failure::new(Code::NotFound, "there is no current context")
+                    .hint("`config use-context NAME` sets it")),
+            }
+        }
+        ConfigCommand::DeleteContext(args) => {
+            known(&file, &args.name)?;
+            file.contexts.remove(&args.name);
+            if file.current_context.as_ref() == Some(&args.name) {
+                file.current_context = None;
+            }
+            file.write()?;
+            show(printer, &file)
+        }
+        ConfigCommand::View(args) => {
+            if !args.raw {
+                file.contexts.values_mut().for_each(redact);
+            }
+            let value = serde_json::to_value(&file).map_err(|error| Failure::usage(error.to_string()))?;
+            printer.value(&value)
+        }
+    }
+}
+
+fn known(file: &File, name: &str) -> Result<(), Failure> {
+    match file.contexts.contains_key(name) {
+        true => Ok(()),
+        false => Err(Failure::new(Code::NotFound, format!("there is no context \"{name}\""))
+            .hint("`config get-contexts` lists them")),
+    }
+}
+
+fn redact(context: &mut Context) {
+    for token in [&mut context.token, &mut context.write_token].into_iter().flatten() {
+        *token = "REDACTED".to_owned();
+    }
+}
+
+fn set_context(printer: &Printer, mut file: File, args: SetContextArgs) -> Result<(), Failure> {
+    let context = file.contexts.entry(args.name.clone()).or_default();
+    if let Some(url) = args.url {
+        context.url = url;
+    }
+    if context.url.is_empty() {
+        return Err(Failure::usage(format!(
+            "a new context has an address: --url for \"{}\"",
+            args.name
+        )));
+    }
+    // Of the three ways to have a token, one is in force.
+    if args.token.is_some() || args.token_file.is_some() || args.token_command.is_some() {
+        (context.token, context.token_file, context.token_command) =
+            (args.token, absolute(args.token_file)?, args.token_command);
+    }
+    if args.write_token.is_some() || args.write_token_file.is_some() || args.write_token_command.is_some() {
+        context.write_token = args.write_token;
+        context.write_token_file = absolute(args.write_token_file)?;
+        context.write_token_command = args.write_token_command;
+    }
+    if args.use_it || file.current_context.is_none() {
+        file.current_context = Some(args.name);
+    }
+    file.write()?;
+    show(printer, &file)
+}
+
+/// A context is used from any folder.
+fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>, Failure> {
+    path.map(|path| std::path::absolute(&path).map_err(|error| Failure::file(&path, &error)))
+        .transpose()
+}
+
+fn show(printer: &Printer, file: &File) -> Result<(), Failure> {
+    let how = |plain: bool, path: Option<&PathBuf>, command: Option<&String>| match (plain, path, command) {
+        (true, ..) => json!("kept"),
+        (_, Some(path), _) => json!(format!("file {}", path.display())),
+        (_, _, Some(command)) => json!(format!("command {command}")),
+        _ => Value::Null,
+    };
+    let contexts = file.contexts.iter().map(|(name, context)| {
+        json!({
+            "name": name, "current": file.current_context.as_ref() == Some(name), "url": context.url,
+            "token": how(context.token.is_some(), context.token_file.as_ref(), context.token_command.as_ref()),
+            "write_token":
+                how(context.write_token.is_some(), context.write_token_file.as_ref(), context.write_token_command.as_ref()),
+        })
+    });
+    let contexts: Vec<Value> = contexts.collect();
+    let table = |_| {
+        let mut table = Table::new(["current", "name", "url", "token", "write_token"]);
+        for context in &contexts {
+            let current = context["current"] == true;
+            let mark = (if current { "*" } else { "" }.to_owned(), Tone::Good);
+            let cells = ["name", "url", "token", "write_token"].map(|name| (cell(&context[name]), Tone::Plain));
+            table.row([mark].into_iter().chain(cells));
+        }
+        table
+    };
+    printer.print(&Value::Array(contexts.clone()), table, || {
+        file.contexts.keys().cloned().collect()
+    })
+}

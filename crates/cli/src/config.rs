@@ -1,0 +1,262 @@
+//! Where the API is and how to be let in: the environment, else a context of the user's file.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Failure;
+
+const FOLDER: &str = "flux-resourceset";
+
+/// The user's file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct File {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) current_context: Option<String>,
+    pub(crate) contexts: BTreeMap<String, Context>,
+}
+
+/// One API, and its tokens: as they are, in a file, or printed by a command.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Context {
+    pub(crate) url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) write_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) write_token_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) write_token_command: Option<String>,
+}
+
+impl File {
+    pub(crate) fn path() -> Result<PathBuf, Failure> {
+        if let Some(path) = set("FLUX_RESOURCESET_CONFIG") {
+            return Ok(path.into());
+        }
+        let folder = folder("XDG_CONFIG_HOME", ".config");
+        let folder = folder
+            .ok_or_else(|| Failure::usage("neither HOME nor XDG_CONFIG_HOME is set: there is no place for contexts"))?;
+        Ok(folder.join("config.yaml"))
+    }
+
+    /// The file as it is; one that is not there has no contexts.
+    pub(crate) fn read() -> Result<File, Failure> {
+        let path = File::path()?;
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(File::default()),
+            Err(error) => return Err(Failure::file(&path, &error)),
+        };
+        let wrong = |detail: String| Failure::usage(format!("{}: {detail}", path.display()));
+        let value = fleet::yaml::parse(&text).map_err(wrong)?;
+        serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Writes the file so that only its owner reads it, and so that a crash leaves the old one.
+    pub(crate) fn write(&self) -> Result<(), Failure> {
+        let path = File::path()?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let value = serde_json::to_value(self).map_err(|error| Failure::usage(error.to_string()))?;
+        replace(&path, folder, fleet::yaml::write(&value).as_bytes()).map_err(|error| Failure::file(&path, &error))
+    }
+}
+
+/// Replaces a file as a whole. A temporary file is readable by its owner alone, and stays so when it is renamed.
+pub(crate) fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A variable that is set to something.
+fn set(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let base = set(variable)
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(set("HOME")?).join(below_home)))?;
+    Some(base.join(FOLDER))
+}
+
+/// Where answers are kept that the server can confirm by their version.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    folder("XDG_CACHE_HOME", ".cache")
+}
+
+#[derive(Clone, Debug)]
+enum Secret {
+    Plain(String),
+    File(PathBuf),
+    Command(String),
+}
+
+impl Secret {
+    fn of(plain: Option<&String>, file: Option<&PathBuf>, command: Option<&String>) -> Option<Secret> {
+        let file = || file.cloned().map(Secret::File);
+        let command = || command.cloned().map(Secret::Command);
+        plain.cloned().map(Secret::Plain).or_else(file).or_else(command)
+    }
+
+    fn reveal(&self) -> Result<String, Failure> {
+        let text = match self {
+            Secret::Plain(text) => text.clone(),
+            Secret::File(path) => fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?,
+            Secret::Command(line) => {
+                let failed = |detail: String| Failure::usage(format!("the token command `{line}` {detail}"));
+                let output = Command::new("sh")
+                    .arg("-c")
+                    .arg(line)
+                    .stderr(std::process::Stdio::inherit())
+                    .output();
+                let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
+                if !output.status.success() {
+                    return Err(failed(format!("failed: {}", output.status)));
+                }
+                String::from_utf8(output.stdout).map_err(|_| failed("printed something that is not text".to_owned()))?
+            }
+        };
+        // The first line that says something: files end in line breaks, and commands print them.
+        let line = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())
+            .unwrap_or_default();
+        match line.is_empty() || line.chars().any(|c| c.is_ascii_control()) {
+            true => Err(Failure::usage("the token is empty, or not a line of text")),
+            false => Ok(line.to_owned()),
+        }
+    }
+}
+
+/// How to reach the API. Tokens are read when they are needed: a command that fetches one may be slow.
+#[derive(Debug)]
+pub(crate) struct Access {
+    url: Result<String, String>,
+    read: Option<Secret>,
+    write: Option<Secret>,
+    /// Why a context's tokens are not used, if so.
+    note: Option<String>,
+    read_token: OnceCell<String>,
+    write_token: OnceCell<String>,
+}
+
+impl Access {
+    /// A context that is named wins; else the environment does, over the current context.
+    pub(crate) fn settle(named: Option<&str>) -> Result<Access, Failure> {
+        let file = match (named, set("FLUX_API_URL"), set("FLUX_API_TOKEN")) {
+            // Everything is said already: a broken file must not be in the way.
+            (None, Some(_), Some(_)) => File::default(),
+            _ => File::read()?,
+        };
+        let context = match named.or(file.current_context.as_deref()) {
+            None => None,
+            Some(name) => match file.contexts.get(name) {
+                Some(context) => Some((name, context)),
+                None => {
+                    let failure = Failure::usage(format!("there is no context \"{name}\""));
+                    return Err(failure.hint("`flux-resourceset-cli config get-contexts` lists them"));
+                }
+            },
+        };
+        let environment = |name: &str| if named.is_some() { None } else { set(name) };
+        let url = environment("FLUX_API_URL").or_else(|| context.map(|(_, context)| context.url.clone()));
+        let url = url.map(|url| url.trim_end_matches('/').to_owned());
+        let mut note = None;
+        // A token goes only where its context says.
+        let context = context.filter(|(name, context)| {
+            let same = url.as_deref() == Some(context.url.trim_end_matches('/'));
+            if !same {
+                note = Some(format!(
+                    "FLUX_API_URL is not the address of the context \"{name}\", so its tokens are not used"
+                ));
+            }
+            same
+        });
+        let context = context.map(|(_, context)| context);
+        let read = context.and_then(|c| Secret::of(c.token.as_ref(), c.token_file.as_ref(), c.token_command.as_ref()));
+        let write = context.and_then(|c| {
+            Secret::of(
+                c.write_token.as_ref(),
+                c.write_token_file.as_ref(),
+                c.write_token_command.as_ref(),
+            )
+        });
+        let url = match url {
+            None => Err("FLUX_API_URL is not set, and there is no current context".to_owned()),
+            Some(url) if url.starts_with("http://") || url.starts_with("https://") => Ok(url),
+            Some(url) => Err(format!("\"{url}\" is not an http:// or https:// address")),
+        };
+        Ok(Access {
+            url,
+            read: environment("FLUX_API_TOKEN").map(Secret::Plain).or(read),
+            write: environment("FLUX_API_WRITE_TOKEN").map(Secret::Plain).or(write),
+            note,
+            read_token: OnceCell::new(),
+            write_token: OnceCell::new(),
+        })
+    }
+
+    pub(crate) fn url(&self) -> Result<&str, Failure> {
+        let hint =
+            "export FLUX_API_URL=http://127.0.0.1:8080, or `flux-resourceset-cli config set-context NAME --url URL`";
+        self.url
+            .as_deref()
+            .map_err(|message| Failure::usage(message.clone()).hint(hint))
+    }
+
+    pub(crate) fn read_token(&self) -> Result<&str, Failure> {
+        self.token(
+            &self.read_token,
+            self.read.as_ref().or(self.write.as_ref()),
+            "FLUX_API_TOKEN",
+        )
+    }
+
+    pub(crate) fn write_token(&self) -> Result<&str, Failure> {
+        self.token(
+            &self.write_token,
+            self.write.as_ref().or(self.read.as_ref()),
+            "FLUX_API_WRITE_TOKEN",
+        )
+    }
+
+    fn token<'a>(
+        &'a self,
+        cell: &'a OnceCell<String>,
+        secret: Option<&Secret>,
+        variable: &str,
+    ) -> Result<&'a str, Failure> {
+        if let Some(token) = cell.get() {
+            return Ok(token);
+        }
+        let token = match secret {
+            Some(secret) => secret.reveal()?,
+            None => {
+                let note = self.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
+                let failure = Failure::usage(format!("{variable} is not set, and no context has a token{note}"));
+                return Err(failure.hint(format!(
+                    "export {variable}=…, or `flux-resourceset-cli config set-context NAME --token-file FILE`"
+                )));
+            }
+        };
+        Ok(cell.get_or_init(|| token))
+    }
+}

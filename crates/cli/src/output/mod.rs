@@ -1,0 +1,235 @@
+//! The printer owns stdout and stderr: stdout is data, stderr is for people.
+
+pub(crate) mod jsonpath;
+mod table;
+
+use std::env;
+use std::io::{self, IsTerminal as _, Write};
+use std::str::FromStr;
+
+use clap::builder::styling::{AnsiColor, Style};
+use serde_json::Value;
+
+use self::jsonpath::JsonPath;
+pub(crate) use self::table::{Table, cell};
+use crate::error::{Code, Failure};
+
+/// What stdout has.
+#[derive(Clone, Debug)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+    Name,
+    Table { wide: bool },
+    JsonPath(JsonPath),
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        Ok(match text {
+            "json" => Format::Json,
+            "yaml" => Format::Yaml,
+            "name" => Format::Name,
+            "table" => Format::Table { wide: false },
+            "wide" => Format::Table { wide: true },
+            _ => match text.strip_prefix("jsonpath=") {
+                Some(template) => Format::JsonPath(JsonPath::parse(template)?),
+                None => return Err("one of json, yaml, name, table, wide, jsonpath=TEMPLATE is expected".to_owned()),
+            },
+        })
+    }
+}
+
+/// What is meant by a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Head,
+    Good,
+    Bad,
+    Attention,
+    Quiet,
+}
+
+impl Tone {
+    pub(crate) fn paint(self, text: &str, colour: bool) -> String {
+        let style = match self {
+            _ if !colour => return text.to_owned(),
+            Tone::Plain => return text.to_owned(),
+            Tone::Head => Style::new().bold(),
+            Tone::Good => AnsiColor::Green.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default().bold(),
+            Tone::Attention => AnsiColor::Yellow.on_default(),
+            Tone::Quiet => Style::new().dimmed(),
+        };
+        format!("{}{text}{}", style.render(), style.render_reset())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Printer {
+    format: Format,
+    colour: bool,
+    colour_errors: bool,
+}
+
+/// Whether a stream takes colours: NO_COLOR and CLICOLOR_FORCE decide, else whether a person looks at it.
+fn colourful(terminal: bool) -> bool {
+    let says = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    if says("NO_COLOR") {
+        return false;
+    }
+    says("CLICOLOR_FORCE") || (terminal && env::var_os("TERM").is_none_or(|term| term != "dumb"))
+}
+
+impl Printer {
+    pub(crate) fn new(format: Option<Format>) -> Printer {
+        let terminal = io::stdout().is_terminal();
+        let usual = if terminal {
+            Format::Table { wide: false }
+        } else {
+            Format::Json
+        };
+        Printer {
+            format: format.unwrap_or(usual),
+            colour: colourful(terminal),
+            colour_errors: colourful(io::stderr().is_terminal()),
+        }
+    }
+
+    /// The same, but where a table would say nothing useful, YAML.
+    #[must_use]
+    pub(crate) fn as_document(&self) -> Printer {
+        Printer {
+            format: match &self.format {
+                Format::Table { .. } => Format::Yaml,
+                other => other.clone(),
+            },
+            ..*self
+        }
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.format, Format::Table { wide: true })
+    }
+
+    pub(crate) fn shows_yaml(&self) -> bool {
+        matches!(self.format, Format::Yaml)
+    }
+
+    /// Prints a value in the format that was asked for.
+    pub(crate) fn print(
+        &self,
+        value: &Value,
+        table: impl FnOnce(bool) -> Table,
+        names: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Failure> {
+        let text = match &self.format {
+            Format::Json => pretty(value),
+            Format::Yaml => fleet::yaml::write(value),
+            Format::Table { wide } => table(*wide).render(self.colour),
+            Format::Name => names().into_iter().map(|name| name + "\n").collect(),
+            Format::JsonPath(path) => {
+                let mut text = path.evaluate(value);
+                if !text.is_empty() && !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                text
+            }
+        };
+        self.text(&text)
+    }
+
+    /// Prints one of many values, as they come: one line each in JSON.
+    pub(crate) fn stream(
+        &self,
+        value: &Value,
+        table: impl FnOnce(bool) -> Table,
+        names: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Failure> {
+        match &self.format {
+            Format::Json => self.text(&format!("{value}\n")),
+            Format::Yaml => self.text(&format!("---\n{}", fleet::yaml::write(value))),
+            Format::Table { wide } => self.text(&table(*wide).render_rows(self.colour)),
+            _ => self.print(value, table, names),
+        }
+    }
+
+    /// The heading of rows that are streamed.
+    pub(crate) fn heading(&self, table: &Table) -> Result<(), Failure> {
+        match self.format {
+            Format::Table { .. } => self.text(&table.render_heading(self.colour)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Prints a document that has no other form.
+    pub(crate) fn value(&self, value: &Value) -> Result<(), Failure> {
+        self.as_document().print(
+            value,
+            |_| Table::default(),
+            || vec![value["id"].as_str().unwrap_or_default().to_owned()],
+        )
+    }
+
+    /// Prints text as it is.
+    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(()),
+            // Whoever read us has seen enough: `| head` is not an error.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) => Err(Failure::refused(format!("stdout cannot be written: {error}"))),
+        }
+    }
+
+    /// Something that a person should know, and a program need not.
+    pub(crate) fn note(&self, text: &str) {
+        self.complain(&format!("{text}\n"));
+    }
+
+    pub(crate) fn hint(&self, text: &str) {
+        self.complain(&format!(
+            "{} {text}\n",
+            Tone::Attention.paint("hint:", self.colour_errors)
+        ));
+    }
+
+    pub(crate) fn failure(&self, failure: &Failure) {
+        let mut text = format!(
+            "{} {}\n",
+            Tone::Bad.paint("error:", self.colour_errors),
+            failure.message
+        );
+        // A single problem that the message has in full need not be said twice.
+        let said = matches!(failure.details.as_slice(), [(_, detail)] if failure.message.ends_with(detail.as_str()));
+        for (place, detail) in failure.details.iter().filter(|_| !said) {
+            let place = if place.is_empty() {
+                String::new()
+            } else {
+                format!("{place}: ")
+            };
+            text.push_str(&format!("  {}{detail}\n", Tone::Head.paint(&place, self.colour_errors)));
+        }
+        self.complain(&text);
+        if let Some(hint) = &failure.hint {
+            self.hint(hint);
+        }
+        if failure.code == Code::Usage && failure.hint.is_none() {
+            self.hint("--help explains the command");
+        }
+    }
+
+    /// Nothing can be done when nobody listens to complaints.
+    fn complain(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("a JSON value is writable");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,134 @@
+//! Columns of text.
+
+use serde_json::Value;
+
+use super::Tone;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    heading: Vec<String>,
+    rows: Vec<Vec<(String, Tone)>>,
+    /// Printed as they are, after the rows.
+    lines: Vec<(String, Tone)>,
+}
+
+impl Table {
+    pub(crate) fn new<T: AsRef<str>>(heading: impl IntoIterator<Item = T>) -> Table {
+        Table {
+            heading: heading.into_iter().map(|name| name.as_ref().to_uppercase()).collect(),
+            ..Table::default()
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(crate) fn line(&mut self, text: impl Into<String>, tone: Tone) {
+        self.lines.push((text.into(), tone));
+    }
+
+    pub(crate) fn render(&self, colour: bool) -> String {
+        let mut out = String::new();
+        if !self.heading.is_empty() {
+            let widths = self.widths();
+            self.write_row(
+                &mut out,
+                &widths,
+                self.heading.iter().map(|name| (name.as_str(), Tone::Head)),
+                colour,
+            );
+            out.push_str(&self.rows_with(&widths, colour));
+        }
+        for (line, tone) in &self.lines {
+            out.push_str(&tone.paint(line, colour));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Rows that come one by one cannot be measured together: they get the heading's width, or a usual one.
+    pub(crate) fn render_rows(&self, colour: bool) -> String {
+        self.rows_with(&self.fixed(), colour)
+    }
+
+    pub(crate) fn render_heading(&self, colour: bool) -> String {
+        let mut out = String::new();
+        self.write_row(
+            &mut out,
+            &self.fixed(),
+            self.heading.iter().map(|name| (name.as_str(), Tone::Head)),
+            colour,
+        );
+        out
+    }
+
+    fn fixed(&self) -> Vec<usize> {
+        self.heading.iter().map(|name| name.len().max(12)).collect()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.heading.iter().map(|name| name.chars().count()).collect();
+        for row in &self.rows {
+            for (width, (cell, _)) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        widths
+    }
+
+    fn rows_with(&self, widths: &[usize], colour: bool) -> String {
+        let mut out = String::new();
+        for row in &self.rows {
+            self.write_row(
+                &mut out,
+                widths,
+                row.iter().map(|(cell, tone)| (cell.as_str(), *tone)),
+                colour,
+            );
+        }
+        out
+    }
+
+    fn write_row<'a>(
+        &self,
+        out: &mut String,
+        widths: &[usize],
+        cells: impl Iterator<Item = (&'a str, Tone)>,
+        colour: bool,
+    ) {
+        let last = widths.len().saturating_sub(1);
+        for (n, ((cell, tone), width)) in cells.zip(widths).enumerate() {
+            out.push_str(&tone.paint(cell, colour));
+            if n < last {
+                let gap = width.saturating_sub(cell.chars().count()) + 3;
+                out.extend(std::iter::repeat_n(' ', gap));
+            }
+        }
+        while out.ends_with(' ') {
+            out.pop();
+        }
+        out.push('\n');
+    }
+}
+
+/// A value as a cell shows it.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::String(text) => text.replace('\n', "\\n"),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) if items.iter().all(|item| item.get("id").is_some_and(Value::is_string)) => {
+            items.iter().map(|item| cell(&item["id"])).collect::<Vec<_>>().join(",")
+        }
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(","),
+        Value::Object(fields) if fields.is_empty() => "-".to_owned(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{name}={}", cell(value)))
+            .collect::<Vec<_>>()
+            .join(","),
+        other => other.to_string(),
+    }
+}

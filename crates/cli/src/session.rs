@@ -1,0 +1,233 @@
+//! What a command works with: the API, the kinds, the printer; and the one way to write.
+
+use std::cell::OnceCell;
+
+use serde_json::{Value, json};
+
+use crate::args::{Target, WriteArgs};
+use crate::client::{Client, Operation};
+use crate::diff::{Difference, differences};
+use crate::error::{ApiError, Failure};
+use crate::kinds::Kinds;
+use crate::output::{Printer, Table, Tone};
+
+/// How often a write starts over on fresh data before it gives up.
+pub(crate) const ATTEMPTS: usize = 5;
+
+#[derive(Debug)]
+pub(crate) struct Session<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) printer: &'a Printer,
+    kinds: OnceCell<Kinds>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(client: &'a Client, printer: &'a Printer, kinds: Option<Kinds>) -> Session<'a> {
+        Session {
+            client,
+            printer,
+            kinds: kinds.map(OnceCell::from).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn kinds(&self) -> Result<&Kinds, Failure> {
+        if let Some(kinds) = self.kinds.get() {
+            return Ok(kinds);
+        }
+        let kinds = Kinds::load(self.client)?;
+        Ok(self.kinds.get_or_init(|| kinds))
+    }
+
+    /// Does the operations in one revision, or says what they would do.
+    pub(crate) fn write(&self, operations: &[Operation], how: &WriteArgs) -> Result<Outcome, ApiError> {
+        let reply = self.client.batch(operations, how.reason.as_deref(), how.dry_run)?;
+        Ok(match how.dry_run {
+            true => Outcome::Planned(Plan::read(&reply)),
+            false => Outcome::Done(reply),
+        })
+    }
+
+    /// The same, and shows the outcome.
+    pub(crate) fn write_and_show(&self, operations: &[Operation], how: &WriteArgs) -> Result<(), Failure> {
+        let outcome = self.write(operations, how).map_err(|error| blame(operations, error))?;
+        self.show(&outcome)
+    }
+
+    /// Nothing was to be done, and the server was not asked to.
+    pub(crate) fn show_unchanged(&self, how: &WriteArgs) -> Result<(), Failure> {
+        let revision = self.client.revision()?;
+        self.show(&match how.dry_run {
+            true => Outcome::Planned(Plan::read(&json!({"base": revision, "changes": []}))),
+            false => Outcome::Done(json!({"revision": revision, "changes": []})),
+        })
+    }
+
+    pub(crate) fn show(&self, outcome: &Outcome) -> Result<(), Failure> {
+        match outcome {
+            Outcome::Planned(plan) => plan.show(self.printer),
+            Outcome::Done(reply) => {
+                let changes = reply["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let name = |change: &Value| format!("{}/{}", text(&change["kind"]), text(&change["id"]));
+                let table = |_| {
+                    let mut table = Table::default();
+                    for change in changes {
+                        let verb = if change["etag"].is_null() { "deleted" } else { "changed" };
+                        table.line(format!("{} {verb}", name(change)), Tone::Good);
+                    }
+                    match changes.is_empty() {
+                        true => table.line("nothing changed", Tone::Quiet),
+                        false => table.line(format!("revision {}", reply["revision"]), Tone::Quiet),
+                    }
+                    table
+                };
+                self.printer.print(reply, table, || changes.iter().map(name).collect())
+            }
+        }
+    }
+}
+
+/// What a write did, or would do.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Done(Value),
+    Planned(Plan),
+}
+
+/// The changes of a dry run, field by field.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    base: Value,
+    pub(crate) changes: Vec<Planned>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) action: String,
+    pub(crate) kind: String,
+    pub(crate) id: String,
+    pub(crate) fields: Vec<Difference>,
+}
+
+impl Plan {
+    pub(crate) fn read(reply: &Value) -> Plan {
+        let some = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
+        let changes = reply["changes"].as_array().into_iter().flatten().map(|record| Planned {
+            action: text(&record["action"]).to_owned(),
+            kind: text(&record["kind"]).to_owned(),
+            id: text(&record["id"]).to_owned(),
+            fields: differences(some(&record["before"]).as_ref(), some(&record["after"]).as_ref()),
+        });
+        Plan {
+            base: reply["base"].clone(),
+            changes: changes.collect(),
+        }
+    }
+
+    pub(crate) fn show(&self, printer: &Printer) -> Result<(), Failure> {
+        let changes: Vec<Value> = self
+            .changes
+            .iter()
+            .map(|change| {
+                let fields: Vec<Value> = change.fields.iter().map(Difference::to_json).collect();
+                json!({"action": change.action, "kind": change.kind, "id": change.id, "fields": fields})
+            })
+            .collect();
+        let value = json!({"dry_run": true, "base": self.base, "changes": changes});
+        let table = |_| {
+            let mut table = Table::default();
+            for change in &self.changes {
+                let (sign, tone) = match change.action.as_str() {
+                    "create" => ("+", Tone::Good),
+                    "delete" => ("-", Tone::Bad),
+                    _ => ("~", Tone::Attention),
+                };
+                table.line(format!("{sign} {}/{}", change.kind, change.id), tone);
+                // What goes with a deletion is everything: naming each field says no more.
+                for field in change.fields.iter().filter(|_| change.action != "delete") {
+                    table.line(format!("    {}: {}", field.pointer, field.describe()), Tone::Plain);
+                }
+            }
+            let say = if self.changes.is_empty() {
+                "nothing would change"
+            } else {
+                "dry run: nothing was changed"
+            };
+            table.line(say, Tone::Quiet);
+            table
+        };
+        printer.print(&value, table, || {
+            self.changes
+                .iter()
+                .map(|change| format!("{}/{}", change.kind, change.id))
+                .collect()
+        })
+    }
+}
+
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A refusal points into the batch, which the user never saw: say which operation it was about, and where in what was given.
+pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
+    let mut failure = Failure::from(error);
+    let place = |pointer: &str| -> Option<String> {
+        let rest = pointer.strip_prefix("/operations/")?;
+        let (n, rest) = rest
+            .split_once('/')
+            .map_or((rest, String::new()), |(n, rest)| (n, format!("/{rest}")));
+        let operation = operations.get(n.parse::<usize>().ok()?)?;
+        let rest = rest.strip_prefix("/value").unwrap_or(&rest);
+        Some(match rest {
+            "" | "/id" | "/cluster" | "/kind" | "/op" | "/if_match" => operation.label.clone(),
+            "/selector" => format!("{} --selector", operation.label),
+            rest => format!("{} {rest}", operation.label),
+        })
+    };
+    if failure.details.iter().any(|(pointer, _)| pointer.ends_with("/cluster")) {
+        failure = failure.or_hint(|| "`cluster list` shows the clusters".to_owned());
+    }
+    // Of many operations, which one it was must be said.
+    if let [(pointer, detail)] = failure.details.as_slice()
+        && operations.len() > 1
+        && failure.message == *detail
+        && let Some(place) = place(pointer)
+    {
+        failure.message = format!("{place}: {detail}");
+    }
+    // The message of a refusal of documents repeats its first place.
+    if let Some((pointer, detail)) = failure.details.first()
+        && failure.message.contains(pointer.as_str())
+        && let Some(first) = place(pointer)
+    {
+        failure.message = match failure.details.len() {
+            1 => format!("{first}: {detail}"),
+            many => format!("{many} problems"),
+        };
+    }
+    for (pointer, _) in &mut failure.details {
+        if let Some(shown) = place(pointer) {
+            *pointer = shown;
+        }
+    }
+    failure
+}
+
+/// One operation for each cluster that is named, or one for all that a selector matches.
+pub(crate) fn on_clusters(target: &Target, label: &str, body: &Value) -> Vec<Operation> {
+    match target {
+        Target::Clusters(ids) => ids
+            .iter()
+            .map(|cluster| {
+                let mut body = body.clone();
+                body["cluster"] = cluster.as_str().into();
+                Operation::new(format!("{label} on {cluster}"), body)
+            })
+            .collect(),
+        Target::Selector(selector) => {
+            let mut body = body.clone();
+            body["selector"] = selector.as_str().into();
+            vec![Operation::new(label, body)]
+        }
+    }
+}

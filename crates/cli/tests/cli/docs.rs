@@ -1,0 +1,79 @@
+//! What is generated from the definition of the command line.
+
+use std::fs;
+
+use crate::fixture::World;
+
+#[test]
+fn the_chapter_on_the_command_line_is_true() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md");
+    // No server is asked: the chapter is about the built-in kinds.
+    let docs = World::demo()
+        .without("FLUX_API_URL")
+        .sh("flux-resourceset-cli docs")
+        .stdout;
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(path, &docs).unwrap();
+    }
+    let kept = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        kept == docs,
+        "docs/cli.md is stale: UPDATE=1 cargo test -p flux-resourceset-cli --test cli docs"
+    );
+}
+
+#[test]
+fn man_pages_are_written() {
+    let world = World::demo();
+    let ran = world.sh("flux-resourceset-cli man --out man/pages");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
+    let page = |name: &str| fs::read_to_string(world.work().join("man/pages").join(format!("{name}.1"))).unwrap();
+    assert!(page("flux-resourceset-cli").contains("FLUX_API_URL"));
+    assert!(page("flux-resourceset-cli-component-patch").contains("\\-\\-set"));
+}
+
+#[test]
+fn every_shell_has_a_script() {
+    let world = World::demo();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = world.sh(&format!("flux-resourceset-cli completion {shell}"));
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{shell}");
+        assert!(ran.stdout.contains("FLUX_RESOURCESET_COMPLETE"), "{shell}");
+    }
+}
+
+/// What a shell would offer for the last word.
+fn offered(world: &World, words: &str) -> Vec<String> {
+    let index = words.split_whitespace().count() - 1;
+    let words = words.replace('_', "''");
+    let line = format!(
+        "FLUX_RESOURCESET_COMPLETE=bash _CLAP_IFS='\n' _CLAP_COMPLETE_INDEX={index} flux-resourceset-cli -- {words}"
+    );
+    let ran = world.sh(&line);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{line}");
+    ran.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn ids_are_completed_by_asking_the_server() {
+    let world = World::fleet();
+    let complete = |words: &str| offered(&world, words);
+    assert_eq!(complete("flux-resourceset-cli component get p"), ["podinfo"]);
+    assert_eq!(
+        complete("flux-resourceset-cli component assign podinfo --cluster dev"),
+        ["dev-1", "dev-2"]
+    );
+    assert_eq!(
+        complete("flux-resourceset-cli cluster create c --environment d"),
+        ["dev"]
+    );
+    assert_eq!(complete("flux-resourceset-cli compo"), ["component"]);
+    assert!(complete("flux-resourceset-cli inputs _").contains(&"prod-1".to_owned()));
+    assert_eq!(complete("flux-resourceset-cli history comp"), ["component"]);
+    assert_eq!(complete("flux-resourceset-cli edit components po"), ["podinfo"]);
+    let away = world.with("FLUX_API_URL", "http://127.0.0.1:1");
+    assert_eq!(
+        offered(&away, "flux-resourceset-cli component get p"),
+        Vec::<String>::new()
+    );
+}

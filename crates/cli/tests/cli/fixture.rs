@@ -1,0 +1,268 @@
+//! A server of one's own, a home of one's own, and transcripts of what was typed and what came back.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use regex::Regex;
+use tempfile::TempDir;
+
+pub(crate) const CLI: &str = env!("CARGO_BIN_EXE_flux-resourceset-cli");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The server's program: beside this one, built if it is not there.
+fn server() -> &'static Path {
+    static SERVER: OnceLock<PathBuf> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let folder = Path::new(CLI).parent().unwrap();
+        let server = folder.join("flux-resourceset");
+        if !server.exists() {
+            let mut build = Command::new(env!("CARGO"));
+            build
+                .args(["build", "--quiet", "--package", "flux-resourceset"])
+                .current_dir(ROOT);
+            build.arg("--target-dir").arg(folder.parent().unwrap());
+            if folder.ends_with("release") {
+                build.arg("--release");
+            }
+            assert!(build.status().unwrap().success(), "the server does not build");
+        }
+        server
+    })
+}
+
+/// A running server, its store in memory, with the demo fleet unless said otherwise; and a home folder with nothing in it.
+pub(crate) struct World {
+    server: Child,
+    pub(crate) url: String,
+    pub(crate) home: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl World {
+    pub(crate) fn demo() -> World {
+        World::seeded(&format!("{ROOT}/data/seed.json"), "crud")
+    }
+
+    /// Four clusters in three tiers, each with what the demo has.
+    pub(crate) fn fleet() -> World {
+        let world = World::demo();
+        let mut documents = String::new();
+        for (id, tier, team) in [
+            ("dev-1", "dev", "a"),
+            ("dev-2", "dev", "b"),
+            ("qa-1", "qa", "a"),
+            ("prod-1", "prod", "b"),
+        ] {
+            documents.push_str(&format!(
+                "---\nkind: clusters\nid: {id}\ncluster_name: {id}\ncluster_dns: {id}.example.com\nenvironment: {tier}\nlabels: {{team: {team}}}\n\
+                 platform_components: [{{id: cert-manager}}, {{id: traefik}}, {{id: podinfo}}]\n"
+            ));
+        }
+        world.file("fleet.yaml", &documents);
+        let added = world.sh("flux-resourceset-cli apply -f fleet.yaml && rm fleet.yaml");
+        assert_eq!(added.code, 0, "{}", added.stderr);
+        world
+    }
+
+    pub(crate) fn read_only() -> World {
+        World::seeded(&format!("{ROOT}/data/seed.json"), "read-only")
+    }
+
+    fn seeded(seed: &str, mode: &str) -> World {
+        let home = tempfile::tempdir().unwrap();
+        let mut server = Command::new(server())
+            .env_clear()
+            .envs([
+                ("API_MODE", mode),
+                ("STORE_BACKEND", "memory"),
+                ("SEED_FILE", seed),
+                ("LISTEN_ADDR", "127.0.0.1:0"),
+            ])
+            .envs([
+                ("AUTH_TOKEN", "read-token"),
+                ("CRUD_AUTH_TOKEN", "write-token"),
+                ("NO_COLOR", "1"),
+            ])
+            .current_dir(home.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(server.stderr.take().unwrap());
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            assert!(
+                log.read_line(&mut line).unwrap() > 0,
+                "the server ended before it listened"
+            );
+            if let Some((_, rest)) = line.split_once("listening address=") {
+                break rest.split_whitespace().next().unwrap().to_owned();
+            }
+        };
+        // The rest of the log is read, so that the server never waits for someone to read it.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let work = home.path().join("work");
+        fs::create_dir_all(work.join("target/debug")).unwrap();
+        fs::create_dir_all(home.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink(CLI, work.join("target/debug/flux-resourceset-cli")).unwrap();
+        std::os::unix::fs::symlink(CLI, home.path().join("bin/flux-resourceset-cli")).unwrap();
+        let url = format!("http://{address}");
+        let path = format!("{}/bin:{}", home.path().display(), std::env::var("PATH").unwrap());
+        let environment = [
+            ("PATH", path.as_str()),
+            ("HOME", home.path().to_str().unwrap()),
+            ("TMPDIR", home.path().to_str().unwrap()),
+            ("FLUX_API_URL", &url),
+            ("FLUX_API_TOKEN", "read-token"),
+            ("FLUX_API_WRITE_TOKEN", "write-token"),
+        ];
+        let environment = environment
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        World {
+            server,
+            url,
+            home,
+            environment,
+        }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> World {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> World {
+        self.environment.retain(|(known, _)| known != name);
+        self
+    }
+
+    /// A file in the folder that commands are run in.
+    pub(crate) fn file(&self, name: &str, text: &str) {
+        fs::write(self.work().join(name), text).unwrap();
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.home.path().join("work")
+    }
+
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(line)
+            .env_clear()
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a line as a shell does.
+    pub(crate) fn sh(&self, line: &str) -> Ran {
+        let output = self.command(line).output().unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs lines one after the other, and gives what a person would have seen; stdout and stderr are told apart.
+    pub(crate) fn transcript(&self, lines: &[&str]) -> String {
+        let mut out = String::new();
+        for line in lines {
+            let ran = self.sh(line);
+            out.push_str(&format!("$ {line}\n{}", ran.stdout));
+            if !ran.stderr.is_empty() {
+                out.push_str("--- stderr\n");
+                out.push_str(&ran.stderr);
+            }
+            out.push_str(&format!("--- exit {}\n\n", ran.code));
+        }
+        self.tidy(&out)
+    }
+
+    /// What differs from run to run, by what it is.
+    pub(crate) fn tidy(&self, text: &str) -> String {
+        let mut text = text
+            .replace(&self.url, "http://API")
+            .replace(self.home.path().to_str().unwrap(), "HOME");
+        for (pattern, name) in [
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
+            (r"[0-9a-f]{32}", "VERSION"),
+            (r#"("request_id": ?)"[^"]*""#, "$1\"REQUEST\""),
+            (r"HOME/flux-resourceset-edit-\w+", "KEPT"),
+        ] {
+            text = Regex::new(pattern).unwrap().replace_all(&text, name).into_owned();
+        }
+        text
+    }
+
+    /// Starts a command that goes on, and gives its lines as they come.
+    pub(crate) fn follow(&self, line: &str) -> Following {
+        let mut child = self
+            .command(&format!("exec {line}"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Following { child, lines }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+    }
+}
+
+pub(crate) struct Following {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Following {
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Ends the command; whatever it had still to say is thrown away.
+    pub(crate) fn stop(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let mut rest = String::new();
+        let _ = self.lines.read_to_string(&mut rest);
+    }
+}
+
+/// A transcript held against what is known.
+#[macro_export]
+macro_rules! transcript {
+    ($world:expr, $($line:expr),+ $(,)?) => {
+        insta::with_settings!({omit_expression => true}, {
+            insta::assert_snapshot!($world.transcript(&[$($line),+]))
+        })
+    };
+}

@@ -1,0 +1,13 @@
+//! The program as a whole, against a real server: exit code, stdout and stderr of every command.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod docs;
+mod documented;
+mod documents;
+mod fixture;
+mod kinds;
+mod output;
+mod races;
+mod refusals;
+mod rollout;

@@ -1,0 +1,128 @@
+//! Formats, and commands that go on.
+
+use serde_json::{Value, json};
+
+use crate::fixture::World;
+use crate::transcript;
+
+#[test]
+fn formats() {
+    transcript!(
+        World::demo(),
+        "flux-resourceset-cli get namespaces",
+        "flux-resourceset-cli get ns",
+        "flux-resourceset-cli get namespace podinfo -o yaml",
+        "flux-resourceset-cli get components -o name",
+        "flux-resourceset-cli get platform_components -o table",
+        "flux-resourceset-cli get rolebindings -o wide",
+        "flux-resourceset-cli get clusters -o jsonpath='{.items[*].id}'",
+        "flux-resourceset-cli get cluster demo-cluster-01 -o jsonpath='color={.patches.podinfo.ui\\.color}{\"\\n\"}'",
+        "flux-resourceset-cli get components -o jsonpath='{range [*]}{.id}{\"\\t\"}{.oci_url}{\"\\n\"}{end}'",
+        "flux-resourceset-cli get components -o jsonpath='{.items[?(@.id==\"podinfo\")].depends_on[0]}'",
+        "flux-resourceset-cli get components -o jsonpath='{.items['",
+        "flux-resourceset-cli get components -o xml",
+        "flux-resourceset-cli inputs demo-cluster-01 component -o table",
+        "CLICOLOR_FORCE=1 flux-resourceset-cli get namespaces -o table",
+        "CLICOLOR_FORCE=1 NO_COLOR=1 flux-resourceset-cli get namespaces -o table",
+        "flux-resourceset-cli version",
+        "flux-resourceset-cli version -o table",
+        "flux-resourceset-cli --version",
+    );
+}
+
+#[test]
+fn the_log() {
+    transcript!(
+        World::demo(),
+        "flux-resourceset-cli namespace create a --reason 'because of ümlauts' -o name",
+        "flux-resourceset-cli namespace update a --label x=y -o name",
+        "flux-resourceset-cli changes --after 1",
+        "flux-resourceset-cli changes --after 1 -o table",
+        "flux-resourceset-cli changes --limit 1 -o name",
+        "flux-resourceset-cli changes --kind namespace --actor write -o name",
+        "flux-resourceset-cli changes --kind kinds -o name",
+        "flux-resourceset-cli history namespace a -o table",
+        "flux-resourceset-cli history namespace a -o wide",
+        "flux-resourceset-cli namespace history a -o jsonpath='{[*].revision}'",
+        "flux-resourceset-cli history namespace nope",
+    );
+}
+
+#[test]
+fn lists_are_paged_and_filtered() {
+    transcript!(
+        World::fleet(),
+        "flux-resourceset-cli cluster list --limit 2 --offset 1 -o name",
+        "flux-resourceset-cli cluster list --environment dev -o name",
+        "flux-resourceset-cli cluster list --cluster-dns qa-1.example.com -o name",
+        "flux-resourceset-cli component list --oci-tag latest -o name",
+        "flux-resourceset-cli rolebinding list --role view -o name",
+    );
+}
+
+fn parsed(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+#[test]
+fn watch_prints_each_change_as_it_comes() {
+    let world = World::demo();
+    let mut watch = world.follow("flux-resourceset-cli get namespaces -w --interval 0.05");
+    for id in ["cert-manager", "podinfo", "traefik"] {
+        assert_eq!(parsed(&watch.line())["id"], id);
+    }
+    world.sh("flux-resourceset-cli namespace create a --label x=y").json();
+    assert_eq!(
+        parsed(&watch.line()),
+        json!({"id": "a", "labels": {"x": "y"}, "annotations": {}})
+    );
+    world.sh("flux-resourceset-cli namespace delete a").json();
+    assert_eq!(parsed(&watch.line()), json!({"id": "a", "$patch": "delete"}));
+    watch.stop();
+}
+
+#[test]
+fn watch_follows_a_selector() {
+    let world = World::fleet();
+    let mut watch = world.follow("flux-resourceset-cli cluster list -l team=a -w --interval 0.05");
+    for id in ["dev-1", "qa-1"] {
+        assert_eq!(parsed(&watch.line())["id"], id);
+    }
+    world
+        .sh("flux-resourceset-cli cluster update dev-1 --label team=b")
+        .json();
+    assert_eq!(parsed(&watch.line()), json!({"id": "dev-1", "$patch": "delete"}));
+    world
+        .sh("flux-resourceset-cli cluster update prod-1 --label team=a")
+        .json();
+    assert_eq!(parsed(&watch.line())["id"], "prod-1");
+    watch.stop();
+}
+
+#[test]
+fn changes_can_be_followed() {
+    let world = World::demo();
+    let mut follow = world.follow("flux-resourceset-cli changes --after 1 --follow --interval 0.05");
+    for n in 2..5 {
+        world
+            .sh(&format!(
+                "flux-resourceset-cli component patch podinfo --all --set n={n}"
+            ))
+            .json();
+        let record = parsed(&follow.line());
+        assert_eq!((&record["revision"], &record["action"]), (&json!(n), &json!("update")));
+    }
+    follow.stop();
+    let mut table = world.follow("flux-resourceset-cli changes --after 4 --follow --interval 0.05 -o table");
+    assert!(table.line().starts_with("REVISION"));
+    world.sh("flux-resourceset-cli namespace create a").json();
+    assert!(table.line().contains("namespaces/a"));
+    table.stop();
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let world = World::demo();
+    let ran = world.sh("(flux-resourceset-cli changes; echo $? >code) | true; cat code");
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("0\n", ""));
+}
