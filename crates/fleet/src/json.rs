@@ -47,6 +47,26 @@ impl Serialize for Json {
     }
 }
 
+/// How deep a document may be. Far below what the parser takes (128) and what the stack holds, so that whatever is stored can
+/// be read again, by every process, for good.
+pub const MOST_DEPTH: usize = 64;
+
+/// Whether a value is deeper than [`MOST_DEPTH`]. Does not recurse: it is asked before anything that does.
+pub fn is_too_deep(value: &Value) -> bool {
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        if depth > MOST_DEPTH {
+            return true;
+        }
+        match value {
+            Value::Object(fields) => open.extend(fields.values().map(|field| (field, depth + 1))),
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            _ => {}
+        }
+    }
+    false
+}
+
 /// Appends `value` in canonical form.
 pub fn write(value: &Value, out: &mut String) {
     match value {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::document::Etag;
 use crate::kind::CLUSTERS;
 use crate::patch::Form;
-use crate::refusal::Violation;
+use crate::refusal::{MOST_VIOLATIONS, Violation, shorten};
 
 /// One operation on one kind.
 #[derive(Clone, Debug)]
@@ -136,8 +136,9 @@ pub struct BatchRequest {
 pub const MOST_OPERATIONS: usize = 10_000;
 
 impl BatchRequest {
-    pub fn parse(body: &Value) -> Result<BatchRequest, Vec<Violation>> {
-        let Value::Object(body) = body else {
+    /// Takes the body apart; it may be large, so its values are moved and not copied.
+    pub fn parse(body: Value) -> Result<BatchRequest, Vec<Violation>> {
+        let Value::Object(mut body) = body else {
             return Err(vec![Violation::new("", "a batch is an object with `operations`")]);
         };
         let mut errors = Vec::new();
@@ -159,7 +160,7 @@ impl BatchRequest {
             }
         };
         let mut operations = Vec::new();
-        match body.get("operations") {
+        match body.remove("operations") {
             Some(Value::Array(items)) if items.len() > MOST_OPERATIONS => {
                 errors.push(Violation::new(
                     "/operations",
@@ -167,12 +168,15 @@ impl BatchRequest {
                 ));
             }
             Some(Value::Array(items)) if !items.is_empty() => {
-                for (n, item) in items.iter().enumerate() {
+                for (n, item) in items.into_iter().enumerate() {
                     match read(item) {
                         Ok(operation) => operations.push(operation),
                         Err(found) => {
                             errors.extend(found.into_iter().map(|error| error.under(&format!("/operations/{n}"))));
                         }
+                    }
+                    if errors.len() >= MOST_VIOLATIONS {
+                        break;
                     }
                 }
             }
@@ -204,9 +208,15 @@ struct Wire {
     if_match: Option<String>,
 }
 
-fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
-    let wire: Wire =
-        serde_json::from_value(item.clone()).map_err(|error| vec![Violation::new("", error.to_string())])?;
+fn read(item: Value) -> Result<Operation, Vec<Violation>> {
+    let names: Vec<String> = item
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect();
+    let unreadable = |error: serde_json::Error| vec![Violation::new("", shorten(error.to_string(), 300))];
+    let mut wire: Wire = serde_json::from_value(item).map_err(unreadable)?;
     let mut errors = Vec::new();
     let allowed: &[&str] = match wire.op.as_str() {
         "create" | "replace" | "apply" => &["id", "value"],
@@ -220,7 +230,7 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
             return Err(vec![Violation::new("/op", known)]);
         }
     };
-    for name in item.as_object().into_iter().flatten().map(|(name, _)| name.as_str()) {
+    for name in names.iter().map(String::as_str) {
         if !matches!(name, "op" | "kind" | "if_match") && !allowed.contains(&name) {
             errors.push(Violation::new(
                 format!("/{name}"),
@@ -234,8 +244,10 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
             String::new()
         })
     };
-    let value = |errors: &mut Vec<Violation>| {
-        wire.value.clone().unwrap_or_else(|| {
+    let given = wire.value.take();
+    let (set, unset) = (wire.set.take(), wire.unset.take());
+    let required = |given: Option<Value>, errors: &mut Vec<Violation>| {
+        given.unwrap_or_else(|| {
             errors.push(Violation::new("/value", "is required"));
             Value::Null
         })
@@ -255,17 +267,17 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
     let verb = match wire.op.as_str() {
         "create" => Verb::Create {
             id: wire.id.clone(),
-            value: value(errors_ref),
+            value: required(given, errors_ref),
         },
         "replace" => {
-            let value = value(errors_ref);
+            let value = required(given, errors_ref);
             let own = value.get("id").and_then(Value::as_str).map(str::to_owned);
             let id = wire.id.clone().or(own).unwrap_or_else(|| id(errors_ref));
             Verb::Replace { id, value }
         }
         "apply" => Verb::Apply {
             id: wire.id.clone(),
-            value: value(errors_ref),
+            value: required(given, errors_ref),
         },
         "merge" => {
             if wire.selector.is_some() && wire.kind != CLUSTERS {
@@ -275,7 +287,7 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
             Verb::Merge {
                 on,
                 form: Form::Merge,
-                value: value(errors_ref),
+                value: required(given, errors_ref),
             }
         }
         "delete" => Verb::Delete {
@@ -283,9 +295,9 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
             cascade: wire.cascade.unwrap_or_default(),
         },
         "assign" => {
-            let value = match &wire.value {
+            let value = match given {
                 None | Some(Value::Null) => Map::new(),
-                Some(Value::Object(overrides)) => overrides.clone(),
+                Some(Value::Object(overrides)) => overrides,
                 Some(_) => {
                     errors_ref.push(Violation::new("/value", "overrides are an object"));
                     Map::new()
@@ -303,14 +315,14 @@ fn read(item: &Value) -> Result<Operation, Vec<Violation>> {
             drop_patches: wire.drop_patches.unwrap_or_default(),
         },
         _ => {
-            if wire.set.is_none() && wire.unset.is_none() {
+            if set.is_none() && unset.is_none() {
                 errors_ref.push(Violation::new("/set", "\"set\" or \"unset\" is required"));
             }
             Verb::Patch {
                 id: id(errors_ref),
                 on: target(&wire.cluster, "cluster", errors_ref),
-                set: wire.set.clone().unwrap_or_default(),
-                unset: wire.unset.clone().unwrap_or_default(),
+                set: set.unwrap_or_default(),
+                unset: unset.unwrap_or_default(),
             }
         }
     };

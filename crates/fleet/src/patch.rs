@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::inputs::reference_id;
+use crate::json::{MOST_DEPTH, is_too_deep};
 use crate::kind::{CLUSTERS, Kind, Kinds};
 use crate::refusal::{Violation, segment};
 
@@ -50,11 +51,18 @@ pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: 
             let patch: json_patch::Patch = serde_json::from_value(patch.clone())
                 .map_err(|error| vec![Violation::new("", format!("not an RFC 6902 patch: {error}"))])?;
             for (n, operation) in patch.0.iter().enumerate() {
+                let refuse = |detail: &str| vec![Violation::new(format!("/{n}"), detail)];
+                // Copies into a copy double what is there: neither depth nor size may get far before they are looked at.
+                if operation.path().count() > MOST_DEPTH {
+                    return Err(refuse("the path is too deep"));
+                }
                 json_patch::patch(target, std::slice::from_ref(operation))
-                    .map_err(|error| vec![Violation::new(format!("/{n}"), error.kind.to_string())])?;
-                // A few dozen copies of a document into itself would fill the memory.
-                if matches!(operation, json_patch::PatchOperation::Copy(_)) && weight(target) > MOST_NODES {
-                    return Err(vec![Violation::new(format!("/{n}"), "the document becomes too large")]);
+                    .map_err(|error| refuse(&error.kind.to_string()))?;
+                if is_too_deep(target) {
+                    return Err(refuse("the document becomes too deep"));
+                }
+                if weight(target) > MOST_WEIGHT {
+                    return Err(refuse("the document becomes too large"));
                 }
             }
             Ok(())
@@ -62,7 +70,7 @@ pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: 
     }
 }
 
-const MOST_NODES: usize = 1 << 20;
+const MOST_WEIGHT: usize = 1 << 20;
 
 /// How many values a document has, and how long its strings are.
 fn weight(value: &Value) -> usize {

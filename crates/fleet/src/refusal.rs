@@ -9,10 +9,13 @@ pub struct Violation {
     pub detail: String,
 }
 
+/// How many violations one refusal lists: enough for a person, and a reply that stays small whatever was sent.
+pub const MOST_VIOLATIONS: usize = 200;
+
 impl Violation {
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Violation {
-            pointer: pointer.into(),
+            pointer: shorten(pointer.into(), 1024),
             detail: detail.into(),
         }
     }
@@ -22,6 +25,14 @@ impl Violation {
     pub fn under(mut self, prefix: &str) -> Self {
         self.pointer.insert_str(0, prefix);
         self
+    }
+}
+
+/// Names and values in what is sent may be a megabyte long; what is said about them is not.
+pub(crate) fn shorten(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
@@ -77,7 +88,8 @@ impl Refusal {
         }
     }
 
-    pub fn invalid(errors: Vec<Violation>) -> Self {
+    pub fn invalid(mut errors: Vec<Violation>) -> Self {
+        errors.truncate(MOST_VIOLATIONS);
         let detail = match errors.as_slice() {
             [one] => format!("{}: {}", place(&one.pointer), one.detail),
             many => format!(

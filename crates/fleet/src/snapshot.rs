@@ -176,7 +176,7 @@ pub struct Fleet {
     by_dns: HashMap<Arc<str>, Arc<Cluster>>,
     decommissions: OrdMap<Arc<str>, Arc<Document>>,
     label_keys: OrdMap<Arc<str>, usize>,
-    clusters_changed: Revision,
+    clusters_changed: Head,
 }
 
 impl Fleet {
@@ -196,7 +196,7 @@ impl Fleet {
         }
         let mut fleet = edit.settle()?;
         fleet.head = state.head;
-        fleet.clusters_changed = state.head.revision;
+        fleet.clusters_changed = state.head;
         Ok(fleet)
     }
 
@@ -224,7 +224,7 @@ impl Fleet {
     pub(crate) fn at(mut self, head: Head, clusters_changed: bool) -> Fleet {
         self.head = head;
         if clusters_changed {
-            self.clusters_changed = head.revision;
+            self.clusters_changed = head;
         }
         self
     }
@@ -237,8 +237,9 @@ impl Fleet {
         self.head.revision
     }
 
-    /// The last revision that wrote a cluster: what a list of clusters depends on.
-    pub fn clusters_changed(&self) -> Revision {
+    /// The last revision that wrote a cluster: what a list of clusters depends on. With its digest, since another history may
+    /// use the same numbers.
+    pub fn clusters_changed(&self) -> Head {
         self.clusters_changed
     }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::inputs::{reference_id, references};
-use crate::json::Json;
+use crate::json::{Json, MOST_DEPTH, is_too_deep};
 use crate::kind::schema::fill_defaults;
 use crate::kind::{self, CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
 use crate::log::{Change, Head};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch;
-use crate::refusal::{Reason, Refusal, Violation, segment, some_of};
+use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, some_of};
 use crate::selector::Selector;
 use crate::snapshot::{Edit, Fleet};
 
@@ -58,6 +58,7 @@ impl Fleet {
             rules,
             touched: BTreeMap::new(),
             kind_failures: Vec::new(),
+            work: 0,
         };
         let mut refused: Option<Refusal> = None;
         for (n, operation) in operations.iter().enumerate() {
@@ -72,6 +73,10 @@ impl Fleet {
                     }
                     Some(_) => {}
                 }
+            }
+            let enough = |refusal: &Refusal| refusal.errors.len() >= MOST_VIOLATIONS;
+            if draft.work > MOST_WORK || refused.as_ref().is_some_and(enough) {
+                break;
             }
         }
         let outcome = match refused {
@@ -89,6 +94,9 @@ impl Fleet {
         })
     }
 }
+
+/// How many times one write may put a resource. Operations times clusters can be any number, and writers wait for each other.
+const MOST_WORK: usize = 250_000;
 
 /// The order of changes in a revision: one that can be replayed from front to back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +119,8 @@ struct Draft<'a> {
     /// What was written, by which operation last, on whose behalf.
     touched: BTreeMap<(Arc<str>, Arc<str>), Touch>,
     kind_failures: Vec<(String, Vec<Violation>)>,
+    /// How many times a resource was put so far.
+    work: usize,
 }
 
 impl Draft<'_> {
@@ -345,6 +355,12 @@ impl Draft<'_> {
     /// A document as it will be stored: its id settled, its defaults filled in, valid.
     fn document(&self, kind: &Kind, id: Option<&str>, mut value: Value) -> Result<(Arc<str>, Value), Refusal> {
         let invalid = |errors| Err(self.under_value(errors));
+        if is_too_deep(&value) {
+            return invalid(vec![Violation::new(
+                "",
+                format!("is more than {MOST_DEPTH} levels deep"),
+            )]);
+        }
         let Value::Object(fields) = &mut value else {
             return invalid(vec![Violation::new("", format!("a {} is an object", kind.singular))]);
         };
@@ -490,22 +506,23 @@ impl Draft<'_> {
     fn delete(&mut self, n: usize, kind: &Kind, id: &str, cascade: bool) -> Result<(), Refusal> {
         if &*kind.name == CLUSTERS {
             let cluster = self.now().cluster(id).cloned().expect("check_version saw it");
-            let head = cluster.head();
-            if head.protected {
+            if cluster.head().protected {
                 let detail = format!("cluster \"{id}\" is protected: set \"protected\" to false first");
                 let mut refusal = Refusal::at(Reason::Protected, "/id", detail);
                 refusal.clusters.push(id.to_owned());
                 return Err(refusal);
             }
-            let decommission = json!({
-                "id": &*head.dns_key,
-                "cluster_dns": &*head.dns,
-                "cluster_id": id,
-                "cluster_name": &*head.name,
-                "environment": &*head.environment,
-            });
-            // A cluster that this batch made was never told anything.
-            if self.base.cluster(id).is_some() {
+            // The name that was served is the one to answer with empty inputs, whatever this batch renamed it to before. And a
+            // cluster that this batch made was never told anything.
+            if let Some(served) = self.base.cluster(id) {
+                let head = served.head();
+                let decommission = json!({
+                    "id": &*head.dns_key,
+                    "cluster_dns": &*head.dns,
+                    "cluster_id": id,
+                    "cluster_name": &*head.name,
+                    "environment": &*head.environment,
+                });
                 self.put(n, DECOMMISSIONS, head.dns_key.clone(), Some(decommission), None)?;
             }
             return self.put(n, CLUSTERS, id.into(), None, None);
@@ -570,7 +587,15 @@ impl Draft<'_> {
             }
             _ => return Err(Refusal::at(Reason::Invalid, "/op", "a kind is put as a whole")),
         };
+        if is_too_deep(value) {
+            let detail = format!("is more than {MOST_DEPTH} levels deep");
+            return Err(self.under_value(vec![Violation::new("", detail)]));
+        }
         let name = kind::name_of(value).map_err(|error| self.under_value(vec![error]))?;
+        let unknown = kind::unknown_settings(value);
+        if !unknown.is_empty() {
+            return Err(self.under_value(unknown));
+        }
         if let Some(id) = id
             && id != name
         {
@@ -615,6 +640,11 @@ impl Draft<'_> {
         value: Option<Value>,
         origin: Option<&Arc<str>>,
     ) -> Result<(), Refusal> {
+        self.work += 1;
+        if self.work > MOST_WORK {
+            let detail = format!("more than {MOST_WORK} changes to resources in one write: split it");
+            return Err(Refusal::at(Reason::Invalid, "", detail));
+        }
         let body = value.as_ref().map(Json::new);
         self.touched.insert((kind.into(), id.clone()), (n, origin.cloned()));
         if self.now().document(kind, &id).map(|document| document.body) == body {

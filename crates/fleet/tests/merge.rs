@@ -94,7 +94,7 @@ fn build(given: &Value) -> Fleet {
     match given.get("operations") {
         Some(operations) => step(
             fleet,
-            &BatchRequest::parse(&json!({ "operations": operations }))
+            &BatchRequest::parse(json!({ "operations": operations }))
                 .unwrap()
                 .operations,
             BATCH,

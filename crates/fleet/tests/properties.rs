@@ -471,7 +471,7 @@ proptest! {
         let (mut fleet, mut followed) = (populated(), populated());
         let start = view(&fleet);
         for operations in &history {
-            let Ok(request) = BatchRequest::parse(&json!({ "operations": operations })) else { continue };
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
             let Ok(outcome) = fleet.write(&request.operations, rules) else { continue };
             let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
             let written = outcome.committed(record.head());
@@ -755,7 +755,7 @@ proptest! {
                 keeps_the_contract(outcome.preview());
             }
         }
-        let _ = BatchRequest::parse(&value);
+        let _ = BatchRequest::parse(value.clone());
         let _ = fleet::files::seed(&value);
         let _ = fleet::files::apply(value);
     }

@@ -44,7 +44,12 @@ fn main() -> ExitCode {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(run(&cli)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(&cli));
+            // A write that is still being judged was not acknowledged: nobody waits for it.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            outcome
+        }
         Err(error) => return fail(&format_args!("cannot start: {error}")),
     };
     match outcome {

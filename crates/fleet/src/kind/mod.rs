@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 pub use self::registry::Kinds;
 use crate::document::Etag;
 use crate::json::Json;
-use crate::refusal::{Violation, segment};
+use crate::refusal::{MOST_VIOLATIONS, Violation, segment, shorten};
 use crate::yaml;
 
 /// The kind that everything else hangs on.
@@ -89,8 +89,10 @@ pub fn built_in() -> &'static [Value; 4] {
 }
 
 /// What Firestone does not know of a kind: how Flux sees it.
+/// Settings that are not known are let in here, since a later release may have written them; [`unknown_settings`] refuses
+/// them where a kind is put.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Flux {
     pub plural: Option<String>,
     pub singular: Option<String>,
@@ -185,6 +187,35 @@ pub fn name_of(document: &Value) -> Result<String, Violation> {
         return Err(Violation::new("/kind", format!("\"{name}\" is a route of this API")));
     }
     Ok(name)
+}
+
+/// The settings under `x-flux` that mean nothing to this release.
+pub(crate) fn unknown_settings(document: &Value) -> Vec<Violation> {
+    const KNOWN: [&str; 12] = [
+        "plural",
+        "singular",
+        "command",
+        "path",
+        "references",
+        "overridable",
+        "carried",
+        "patches",
+        "nest",
+        "depends_on",
+        "off",
+        "renders",
+    ];
+    let given = document
+        .pointer("/schema/x-flux")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let unknown = given.filter(|(name, _)| !KNOWN.contains(&name.as_str()));
+    let violations = unknown.map(|(name, _)| {
+        let pointer = format!("/schema/x-flux{}", segment(name));
+        Violation::new(pointer, format!("is not known; known: {}", KNOWN.join(", ")))
+    });
+    violations.collect()
 }
 
 /// A kind's document taken apart, on its own: what can be known without the other kinds.
@@ -601,11 +632,11 @@ fn compile(schema: &Value) -> Result<Validator, String> {
         .with_pattern_options(PatternOptions::regex())
         .should_validate_formats(true)
         .build(schema)
-        .map_err(|error| shorten(error.to_string()))
+        .map_err(|error| shorten(error.to_string(), MOST_DETAIL))
 }
 
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
-    shorten(match error.kind() {
+    let detail = match error.kind() {
         ValidationErrorKind::PropertyNames { error } => {
             format!("the name {} is not allowed: {error}", error.instance())
         }
@@ -615,17 +646,12 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> String {
             format!("{} is not one of {}", error.instance(), options.join(", "))
         }
         _ => error.to_string(),
-    })
+    };
+    shorten(detail, MOST_DETAIL)
 }
 
-/// Messages quote the value; a value may be a megabyte.
-fn shorten(text: String) -> String {
-    const MOST: usize = 300;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
-}
+/// How long a message may be that quotes a value.
+const MOST_DETAIL: usize = 300;
 
 impl Kind {
     /// Everything that is wrong with a document of this kind, each with its pointer.
@@ -665,6 +691,7 @@ impl Kind {
         }
         errors.sort();
         errors.dedup();
+        errors.truncate(MOST_VIOLATIONS);
         errors
     }
 

@@ -75,7 +75,7 @@ pub fn commit(fleet: &Fleet, operations: &[Operation], rules: Rules) -> Result<(
 
 /// Writes the operations of a batch, as they stand on the wire.
 pub fn write(fleet: &Fleet, operations: Value) -> Result<(Fleet, Vec<Change>), Refusal> {
-    let request = BatchRequest::parse(&json!({ "operations": operations })).map_err(Refusal::invalid)?;
+    let request = BatchRequest::parse(json!({ "operations": operations })).map_err(Refusal::invalid)?;
     commit(fleet, &request.operations, BATCH).map(|(fleet, record)| (fleet, record.changes))
 }
 

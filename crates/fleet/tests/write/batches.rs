@@ -202,7 +202,7 @@ fn a_request_of_its_own_points_into_its_document() {
 
 #[test]
 fn the_wire_form_of_a_batch_is_checked_as_a_whole() {
-    let errors = BatchRequest::parse(&json!({"reason": 5, "colour": "red", "operations": [
+    let errors = BatchRequest::parse(json!({"reason": 5, "colour": "red", "operations": [
         {"op": "frobnicate", "kind": "clusters"},
         {"op": "create", "kind": "clusters"},
         {"op": "replace", "kind": "clusters", "value": {}},
@@ -243,14 +243,14 @@ fn a_batch_has_operations_and_not_too_many() {
         json!([]),
         json!(null),
     ] {
-        assert_eq!(BatchRequest::parse(&body).unwrap_err().len(), 1, "{body}");
+        assert_eq!(BatchRequest::parse(body.clone()).unwrap_err().len(), 1, "{body}");
     }
     let operations = vec![delete("namespaces", "x"); MOST_OPERATIONS + 1];
     assert_eq!(
-        BatchRequest::parse(&json!({ "operations": operations })).unwrap_err()[0].pointer,
+        BatchRequest::parse(json!({ "operations": operations })).unwrap_err()[0].pointer,
         "/operations"
     );
-    let request = BatchRequest::parse(&json!({"reason": "why", "operations": [delete("namespaces", "x")]})).unwrap();
+    let request = BatchRequest::parse(json!({"reason": "why", "operations": [delete("namespaces", "x")]})).unwrap();
     assert_eq!(request.reason.as_deref(), Some("why"));
 }
 

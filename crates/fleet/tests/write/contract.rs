@@ -166,7 +166,7 @@ fn more_inputs_than_the_providers_take_are_refused() {
             cluster("three", json!({"things": references(count)}))
         )])
     };
-    let request = fleet::operation::BatchRequest::parse(&json!({"operations": put(MAX_INPUTS)})).unwrap();
+    let request = fleet::operation::BatchRequest::parse(json!({"operations": put(MAX_INPUTS)})).unwrap();
     let outcome = fleet.write(&request.operations, common::BATCH).unwrap();
     assert_eq!(
         common::ids(outcome.preview(), "three.example.com", "things").len(),

@@ -173,3 +173,11 @@ fn every_protected_cluster_in_the_way_is_named() {
     let refusal = refuse(&fleet, both, Protected, &["/operations/0/id", "/operations/2/id"]);
     assert_eq!(refusal.clusters, ["one", "two"]);
 }
+
+#[test]
+fn a_batch_that_renames_and_deletes_decommissions_the_name_that_was_served() {
+    let renamed = merge("clusters", "one", json!({"cluster_dns": "other.example.com"}));
+    let fleet = accept(&small(), json!([renamed, delete("clusters", "one")]));
+    assert!(fleet.decommissions().contains_key("one.example.com"));
+    assert!(!fleet.decommissions().contains_key("other.example.com"));
+}

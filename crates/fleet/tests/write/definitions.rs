@@ -109,7 +109,7 @@ fn a_reference_to_what_is_not_there_is_refused() {
 /// `three` refers to what is not there.
 fn dangling() -> Fleet {
     let seed = json!({"op": "merge", "kind": "clusters", "id": "three", "value": {"namespaces": [{"id": "gone"}, {"id": "b"}]}});
-    let request = fleet::operation::BatchRequest::parse(&json!({"operations": [seed]})).unwrap();
+    let request = fleet::operation::BatchRequest::parse(json!({"operations": [seed]})).unwrap();
     commit(&small(), &request.operations, common::SEED).unwrap().0
 }
 

@@ -271,7 +271,7 @@ fn what_a_kind_says_of_flux_must_fit_its_properties() {
         ),
         (json!({"path": "a/b"}), "/path"),
         (json!({"command": "A b"}), "/command"),
-        (json!({"colour": "red"}), ""),
+        (json!({"colour": "red"}), "/colour"),
         (json!({"renders": [{"object": "X", "when": {"size": "("}}]}), ""),
     ] {
         let document = kind("thing", json!({"size": {"type": "string"}}), flux.clone());

@@ -342,3 +342,39 @@ fn a_script_older_than_a_kind_does_not_uninstall_it() {
         &["/operations/0/value/network_policies"],
     );
 }
+
+#[test]
+fn no_patch_makes_a_document_deeper_than_can_be_read_again() {
+    let nested = |depth: usize| (0..depth).fold(json!({}), |inner, _| json!({ "a": inner }));
+    let open = json!({"kind": "blobs", "schema": {"type": "object", "properties": {"id": {"type": "string"}, "spec": {"type": "object"}}}});
+    let fleet = accept(
+        &empty(),
+        json!([
+            create("kinds", open),
+            create("blobs", json!({"id": "x", "spec": nested(50)}))
+        ]),
+    );
+    refuse(
+        &fleet,
+        json!([create("blobs", json!({"id": "y", "spec": nested(90)}))]),
+        Invalid,
+        &["/operations/0/value"],
+    );
+    let patch = |value: Value| {
+        let verb = Verb::Merge {
+            on: Target::Id("x".into()),
+            form: JsonPatch,
+            value,
+        };
+        fleet.write(&[Operation::new("blobs", verb)], Rules::default())
+    };
+    let bottom = format!("/spec{}", "/a".repeat(50));
+    assert!(patch(json!([{"op": "add", "path": format!("{bottom}/b"), "value": nested(50)}])).is_err());
+    assert!(patch(json!([{"op": "copy", "from": "/spec", "path": format!("{bottom}/b")}])).is_err());
+    assert!(patch(json!([{"op": "add", "path": format!("/spec{}", "/a".repeat(500)), "value": 1}])).is_err());
+    let doubling: Vec<_> = (0..40)
+        .map(|n| json!({"op": "copy", "from": "/spec", "path": format!("/spec/c{n}")}))
+        .collect();
+    assert!(patch(json!(doubling)).is_err());
+    patch(json!([{"op": "add", "path": "/spec/b", "value": nested(50)}])).unwrap();
+}

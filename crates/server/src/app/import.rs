@@ -215,7 +215,11 @@ impl Pending {
             Err(WriteError::Refused(refusal)) if refusal.errors.is_empty() => {
                 Err(refused(vec![(first, Violation::new("", refusal.detail))]))
             }
-            Err(WriteError::Refused(refusal)) => Err(refused(refusal.errors.into_iter().map(line_of).collect())),
+            Err(WriteError::Refused(refusal)) => {
+                let mut problems: Vec<_> = refusal.errors.into_iter().map(line_of).collect();
+                problems.sort();
+                Err(refused(problems))
+            }
             Err(WriteError::Unavailable(detail)) => Err(ImportError::Store(detail)),
             Err(WriteError::Internal) => Err(ImportError::Store("an internal error, see the log".into())),
         }

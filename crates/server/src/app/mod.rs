@@ -8,20 +8,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use fleet::Fleet;
 use fleet::inputs::{Breach, Reply, cluster_list};
 use fleet::kind::Kinds;
-use fleet::log::{Author, Revision};
+use fleet::log::{Author, Head};
 use fleet::operation::Operation;
 use fleet::selector::{Selector, SelectorError};
 use fleet::write::{Outcome, Rules};
-use fleet::{Fleet, refusal::Refusal};
 use store::Store;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use self::engine::{Engine, Status, WriteError, Written};
 use crate::config::{Config, Mode};
 use crate::http::openapi;
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
+
+/// How many reads of the whole fleet or log run at a time.
+const HEAVY_READS: usize = 4;
 
 /// What every request can reach.
 #[derive(Debug)]
@@ -33,7 +37,9 @@ pub struct App {
     pub store: Arc<dyn Store>,
     /// What is served at /openapi.yaml instead of what the kinds give.
     pub openapi_file: Option<Bytes>,
-    lists: Mutex<HashMap<ListQuery, (Revision, Reply)>>,
+    /// Reads that go through the whole fleet or log: few at a time, so that they hold neither the memory nor the workers.
+    heavy: Semaphore,
+    lists: Mutex<HashMap<ListQuery, (Head, Reply)>>,
     openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
 }
 
@@ -68,6 +74,7 @@ impl App {
             engine,
             store,
             openapi_file: None,
+            heavy: Semaphore::new(HEAVY_READS),
             lists: Mutex::default(),
             openapi: Mutex::default(),
         }
@@ -94,14 +101,29 @@ impl App {
     }
 
     /// What the same would do, on the fleet as it is now. Nothing is stored.
-    pub async fn dry_run(&self, operations: Vec<Operation>, rules: Rules) -> Result<(Arc<Fleet>, Outcome), Refusal> {
+    pub async fn dry_run(&self, operations: Vec<Operation>, rules: Rules) -> Result<(Arc<Fleet>, Outcome), WriteError> {
         let base = self.fleet();
         let fleet = base.clone();
-        let outcome = tokio::task::spawn_blocking(move || fleet.write(&operations, rules));
-        outcome
-            .await
-            .expect("judging a write does not panic")
-            .map(|outcome| (base, outcome))
+        let judging = tokio::task::spawn_blocking(move || fleet.write(&operations, rules));
+        match judging.await {
+            Ok(outcome) => Ok((base, outcome.map_err(WriteError::Refused)?)),
+            Err(_) => {
+                tracing::error!("judging a dry run panicked");
+                Err(WriteError::Internal)
+            }
+        }
+    }
+
+    /// Waits for a place among the reads that take long.
+    pub async fn heavy(&self) -> SemaphorePermit<'_> {
+        self.heavy.acquire().await.expect("never closed")
+    }
+
+    /// Runs a read that takes long away from the threads that answer polls. None: it panicked.
+    pub async fn read<T: Send + 'static>(self: &Arc<Self>, read: impl FnOnce(&App) -> T + Send + 'static) -> Option<T> {
+        let _place = self.heavy().await;
+        let app = self.clone();
+        tokio::task::spawn_blocking(move || read(&app)).await.ok()
     }
 
     /// The OpenAPI document, made once for each state of the kinds: anybody may ask for it, as often as they like.

@@ -289,10 +289,12 @@ fn built_in_is_newer(kind: &KindFile, fleet: &Fleet, applied: &BTreeMap<String, 
     })
 }
 
-fn version(text: &str) -> Vec<u64> {
-    text.split(['.', '-', '+'])
-        .map_while(|part| part.parse().ok())
-        .collect()
+/// A release as it is ordered: by its numbers, and a pre-release before its release.
+fn version(text: &str) -> (Vec<u64>, bool, String) {
+    let text = text.split('+').next().unwrap_or_default();
+    let (numbers, suffix) = text.split_once('-').unwrap_or((text, ""));
+    let numbers = numbers.split('.').map_while(|part| part.parse().ok()).collect();
+    (numbers, suffix.is_empty(), suffix.to_owned())
 }
 
 fn violations(refusal: Refusal) -> Vec<Violation> {

@@ -183,7 +183,11 @@ fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, Problem> {
 
 /// `GET /{kind}`
 pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller) -> Reply {
-    let fleet = app.fleet();
+    let found = app.read(move |app| list_now(&app.fleet(), &name, &caller)).await;
+    found.ok_or_else(Problem::internal)?
+}
+
+fn list_now(fleet: &Fleet, name: &str, caller: &Caller) -> Reply {
     let mut query = caller.query()?;
     let page = Page::take(&mut query)?;
     if name == DECOMMISSIONS {
@@ -191,7 +195,7 @@ pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
         let all = fleet.decommissions().values().map(|document| document.body.clone());
         return Ok(stream_list(all.collect(), page));
     }
-    let kind = kind_of(&fleet, &name)?;
+    let kind = kind_of(fleet, name)?;
     let mut filters = Vec::new();
     for filter in &kind.filters {
         if let Some(value) = query.take(&filter.name)? {
@@ -214,7 +218,7 @@ pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
                 .collect::<Vec<_>>()
                 .join(", "),
         )?;
-        let all = fleet.definitions(&name).into_iter().flat_map(|all| all.iter());
+        let all = fleet.definitions(name).into_iter().flat_map(|all| all.iter());
         let all = all.filter(|one| {
             filters
                 .iter()
@@ -230,7 +234,7 @@ pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
             .collect::<Vec<_>>()
             .join(", "),
     )?;
-    let selector = selector.map(|text| Selector::for_fleet(&text, &fleet)).transpose()?;
+    let selector = selector.map(|text| Selector::for_fleet(&text, fleet)).transpose()?;
     let wanted = |cluster: &&Arc<Cluster>| {
         let fits = |(field, value): &(&str, String)| field_is(cluster, field, value);
         filters.iter().all(fits)
@@ -418,16 +422,21 @@ pub async fn view(
     Path((name, id, view)): Path<(String, String, String)>,
     caller: Caller,
 ) -> Reply {
-    let fleet = app.fleet();
-    match (name.as_str(), view.as_str()) {
+    let found = app
+        .read(move |app| view_now(&app.fleet(), &name, &id, &view, &caller))
+        .await;
+    found.ok_or_else(Problem::internal)?
+}
+
+fn view_now(fleet: &Fleet, name: &str, id: &str, view: &str, caller: &Caller) -> Reply {
+    match (name, view) {
         (CLUSTERS, "diagnostics") => {
             caller.query()?.end("none")?;
-            let cluster = fleet
-                .cluster(&id)
-                .ok_or_else(|| Problem::not_found(format!("there is no cluster \"{id}\"")))?;
+            let unknown = || Problem::not_found(format!("there is no cluster \"{id}\""));
+            let cluster = fleet.cluster(id).ok_or_else(unknown)?;
             Ok(AxumJson(fleet.diagnose(cluster)).into_response())
         }
-        (name, "references") if name != CLUSTERS && name != DECOMMISSIONS => references(&fleet, name, &id, &caller),
+        (name, "references") if name != CLUSTERS && name != DECOMMISSIONS => references(fleet, name, id, caller),
         _ => Err(Problem::not_found("there is nothing at this path")),
     }
 }
@@ -561,7 +570,7 @@ pub async fn delete_kind(State(app): State<Arc<App>>, Path(name): Path<String>, 
 pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Reply {
     let options = Options::take(&caller, false)?;
     let body = request::document(&caller.headers, body, MOST_BATCH).await?;
-    let batch = BatchRequest::parse(&body).map_err(Problem::invalid)?;
+    let batch = BatchRequest::parse(body).map_err(Problem::invalid)?;
     let rules = Rules {
         batch: true,
         ..Rules::default()
@@ -591,6 +600,7 @@ pub async fn changes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
         actor: query.take("actor")?,
     };
     query.end("after, limit, kind, id, actor")?;
+    let _place = app.heavy().await;
     let records = app.store.audit(&wanted).await?;
     let records: Vec<_> = records.iter().map(store::AuditRecord::record).collect();
     let mut response = AxumJson(records).into_response();

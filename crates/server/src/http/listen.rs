@@ -24,8 +24,9 @@ use super::Api;
 /// How long a connection may be silent: before its first request, within a request's head, between requests. Flux leaves its
 /// connections idle for 90 s; they are not worth a socket.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of a reply that waits for it.
+/// How long a client may take nothing of a reply that waits for it, at a time and in all.
 const STALL: Duration = Duration::from_secs(30);
+const STALLS: Duration = Duration::from_secs(300);
 const MOST_HEADERS: usize = 64;
 const MOST_HEAD: usize = 32 << 10;
 const BACKLOG: u32 = 4096;
@@ -111,21 +112,35 @@ struct Impatient {
     stream: TcpStream,
     /// Runs while a write waits for the peer.
     patience: Option<Pin<Box<Sleep>>>,
+    waiting_since: Instant,
+    waited: Duration,
 }
 
 impl Impatient {
     fn new(stream: TcpStream) -> Self {
-        Impatient { stream, patience: None }
+        Impatient {
+            stream,
+            patience: None,
+            waiting_since: Instant::now(),
+            waited: Duration::ZERO,
+        }
     }
 
     fn judge<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.patience = None;
+            if self.patience.take().is_some() {
+                self.waited += self.waiting_since.elapsed();
+            }
             return outcome;
         }
+        if self.patience.is_none() {
+            self.waiting_since = Instant::now();
+        }
+        // Whoever takes a byte now and then uses up the whole.
+        let left = STALL.min(STALLS.saturating_sub(self.waited));
         let patience = self
             .patience
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + STALL)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + left)));
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

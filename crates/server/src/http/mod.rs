@@ -82,7 +82,9 @@ where
 }
 
 fn routes(app: Arc<App>) -> Router {
-    let mut protected = Router::new().route("/metrics", get(service::metrics).fallback(service::only_get));
+    let mut protected = Router::new()
+        .route("/api/v2/flux/clusters", get(poll::clusters).fallback(service::only_get))
+        .route("/metrics", get(service::metrics).fallback(service::only_get));
     if app.mode == Mode::Crud {
         protected = protected
             .route("/kinds", get(crud::kinds).fallback(service::only_get))

@@ -27,6 +27,7 @@ pub fn document(kinds: &Kinds, mode: Mode) -> Value {
         link_references(kinds, &mut schemas);
         admin_paths(&mut paths);
         schemas.insert("change".into(), change_schema());
+        schemas.insert("dry_run".into(), dry_run_schema());
     }
     schemas.insert("problem".into(), problem_schema());
     for kind in kinds.definitions() {
@@ -72,6 +73,30 @@ fn tags(kinds: &Kinds, mode: Mode) -> Value {
     Value::Array(tags)
 }
 
+/// What OpenAPI 3.0 takes from JSON Schema as it is.
+const KEPT: [&str; 20] = [
+    "default",
+    "deprecated",
+    "description",
+    "enum",
+    "format",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "nullable",
+    "pattern",
+    "required",
+    "title",
+    "type",
+    "uniqueItems",
+];
+
 /// JSON Schema has more than OpenAPI 3.0 knows: lists of types become `nullable` or `anyOf`, the rest is left out.
 fn to_openapi(schema: &Value) -> Value {
     match schema {
@@ -79,7 +104,6 @@ fn to_openapi(schema: &Value) -> Value {
             let mut out = Map::new();
             for (key, value) in fields {
                 match (key.as_str(), value) {
-                    ("propertyNames" | "patternProperties" | "if" | "then" | "else" | "$schema", _) => {}
                     ("type", Value::Array(types)) => {
                         let named: Vec<_> = types.iter().filter(|kind| *kind != "null").collect();
                         if named.len() < types.len() {
@@ -105,12 +129,10 @@ fn to_openapi(schema: &Value) -> Value {
                     ("anyOf" | "oneOf" | "allOf", Value::Array(options)) => {
                         out.insert(key.clone(), options.iter().map(to_openapi).collect());
                     }
-                    ("default" | "enum" | "required", value) => {
-                        out.insert(key.clone(), value.clone());
-                    }
-                    (key, value) => {
+                    (key, value) if KEPT.contains(&key) => {
                         out.insert(key.to_owned(), value.clone());
                     }
+                    _ => {}
                 }
             }
             Value::Object(out)
@@ -158,6 +180,18 @@ fn problem_schema() -> Value {
     })
 }
 
+fn dry_run_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "What a write would do.",
+        "required": ["base", "changes"],
+        "properties": {
+            "base": {"type": "integer", "description": "The revision it was judged against."},
+            "changes": {"type": "array", "items": {"$ref": "#/components/schemas/change"}},
+        },
+    })
+}
+
 fn change_schema() -> Value {
     json!({
         "type": "object",
@@ -181,10 +215,7 @@ fn change_schema() -> Value {
 
 /// One input of a kind, as the merge makes it.
 fn input_schema(kind: &Kind) -> Value {
-    let mut properties = to_openapi(&kind.schema["properties"])
-        .as_object()
-        .cloned()
-        .unwrap_or_default();
+    let mut properties = Map::new();
     let fields = kind.schema["properties"].as_object().into_iter().flatten();
     for (name, property) in fields {
         properties.insert(name.clone(), to_openapi(property));
@@ -315,6 +346,11 @@ impl Operation {
         self
     }
 
+    /// What a write that answers with another status says with `dry_run`.
+    fn dry_run(self) -> Self {
+        self.answer(200, "The dry run.", json!({"$ref": "#/components/schemas/dry_run"}))
+    }
+
     fn answer_plain(mut self, status: u16, description: &str) -> Self {
         self.responses
             .insert(status.to_string(), json!({"description": description}));
@@ -355,6 +391,10 @@ impl Operation {
         }
         out
     }
+}
+
+fn or_dry_run(schema: Value) -> Value {
+    json!({"anyOf": [schema, {"$ref": "#/components/schemas/dry_run"}]})
 }
 
 fn query(name: &str, description: &str, schema: &Value) -> Value {
@@ -493,6 +533,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
     .writes()
     .body(json_body(&schema))
     .answer(201, "Created.", schema.clone())
+    .dry_run()
     .problem(409, "The id is taken, or another resource has what must be unique.");
     add(paths, &path, "post", create);
 
@@ -515,7 +556,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         described("/instance/put", format!("Replace a {singular}.")),
     );
     let put = missing(id(put.writes().if_match()).body(json_body(&schema)))
-        .answer(200, "Replaced.", schema.clone())
+        .answer(200, "Replaced; or the dry run.", or_dry_run(schema.clone()))
         .problem(409, "Another resource has what must be unique.");
     add(paths, &path, "put", put);
 
@@ -530,7 +571,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         "application/merge-patch+json": {"schema": {"type": "object", "description": "RFC 7396."}},
         "application/json-patch+json": {"schema": {"type": "array", "items": {"type": "object"}, "description": "RFC 6902."}},
     })))
-    .answer(200, "Changed.", schema)
+    .answer(200, "Changed; or the dry run.", or_dry_run(schema))
     .problem(409, "Another resource has what must be unique.");
     add(paths, &path, "patch", patch);
 
@@ -550,7 +591,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
     }
     let delete = missing(id(delete))
         .answer_plain(204, "Deleted.")
-        .answer(200, "The dry run.", json!({"type": "object"}))
+        .dry_run()
         .problem(409, "It is in use, or protected.");
     add(paths, &path, "delete", delete);
 
@@ -631,7 +672,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
     let body = json!({"application/yaml": {"schema": open}, "application/json": {"schema": open}});
     let put = name(Operation::new("kinds", "put_kind", summary).writes().if_match())
         .body(body)
-        .answer(200, "Changed.", open.clone())
+        .answer(200, "Changed; or the dry run.", or_dry_run(open.clone()))
         .answer(201, "Added.", open.clone())
         .problem(404, "If-Match names a version of a kind that is not there.")
         .problem(409, "The kind clashes with another one.");
@@ -641,7 +682,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         .if_match();
     let delete = missing(name(delete))
         .answer_plain(204, "Removed.")
-        .answer(200, "The dry run.", open.clone())
+        .dry_run()
         .problem(409, "The kind is in use.");
     add(paths, "/kinds/{kind}", "delete", delete);
 
@@ -741,8 +782,6 @@ fn admin_paths(paths: &mut Map<String, Value>) {
     let delete = Operation::new("clusters", "delete_decommission", summary)
         .writes()
         .if_match();
-    let delete = missing(id(delete))
-        .answer_plain(204, "Forgotten.")
-        .answer(200, "The dry run.", open);
+    let delete = missing(id(delete)).answer_plain(204, "Forgotten.").dry_run();
     add(paths, "/decommissions/{id}", "delete", delete);
 }

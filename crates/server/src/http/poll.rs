@@ -2,9 +2,11 @@
 //! router: one plain function answers them, from the token to the log line.
 
 use std::borrow::Cow;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, USER_AGENT, VARY,
 };
@@ -23,7 +25,7 @@ use crate::metrics::PollLabels;
 use crate::tokens::Right;
 
 /// Where polls live.
-pub const PREFIX: &str = "/api/v2/flux/";
+pub const PREFIX: &str = "/api/v2/flux/clusters/";
 /// From this many connections on, Flux's are closed after the reply: it opens one per poll and leaves it idle.
 const CROWDED: i64 = 1024;
 
@@ -63,12 +65,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
         let id = || headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
         tracing::debug!(%method, path, status, milliseconds, request_id = id(), actor, "poll");
     }
-    let labels = PollLabels {
-        kind: kind.into_owned(),
-        status,
-    };
-    app.metrics.polls.get_or_create(&labels).inc();
-    app.metrics.poll_seconds.observe(elapsed.as_secs_f64());
+    count(app, kind.into_owned(), response.status(), elapsed);
     response
 }
 
@@ -80,19 +77,8 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
             Err(Problem::not_found(format!("there is nothing at {}", uri.path()))),
         )
     };
-    let Some(rest) = uri
-        .path()
-        .strip_prefix(PREFIX)
-        .and_then(|rest| rest.strip_prefix("clusters"))
-    else {
-        return unknown();
-    };
-    if rest.is_empty() {
-        return (Cow::Borrowed("clusters"), list(app, uri));
-    }
-    let mut segments = rest.split('/');
-    let (Some(""), Some(dns), Some(path), None) = (segments.next(), segments.next(), segments.next(), segments.next())
-    else {
+    let segments = uri.path().strip_prefix(PREFIX).and_then(|rest| rest.split_once('/'));
+    let Some((dns, path)) = segments.filter(|(_, path)| !path.contains('/')) else {
         return unknown();
     };
     let (Ok(dns), Ok(path)) = (
@@ -118,7 +104,33 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
     }
 }
 
-fn list(app: &App, uri: &Uri) -> Result<Reply, Problem> {
+/// `GET /api/v2/flux/clusters`: for whoever provisions clusters. It may go through the whole fleet, so it waits its turn.
+pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
+    let started = Instant::now();
+    let response = match list(&app, &uri).await {
+        Ok(found) => reply(&headers, &found),
+        Err(problem) => problem.into_response(),
+    };
+    count(&app, "clusters".to_owned(), response.status(), started.elapsed());
+    response
+}
+
+async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
+    let wanted = list_query(app, uri)?;
+    let found = app.read(move |app| app.cluster_list(&wanted)).await;
+    found.ok_or_else(Problem::internal)?.map_err(|error| match error {
+        ListError::Selector(error) => Problem::bad_request(error.to_string()),
+        ListError::Breach(breach) => Problem::list_too_large(&breach),
+    })
+}
+
+fn count(app: &App, kind: String, status: StatusCode, elapsed: Duration) {
+    let status = status.as_u16();
+    app.metrics.polls.get_or_create(&PollLabels { kind, status }).inc();
+    app.metrics.poll_seconds.observe(elapsed.as_secs_f64());
+}
+
+fn list_query(app: &App, uri: &Uri) -> Result<ListQuery, Problem> {
     let mut query = Query::new(uri)?;
     let wanted = ListQuery {
         environment: query.take("environment")?,
@@ -138,10 +150,7 @@ fn list(app: &App, uri: &Uri) -> Result<Reply, Problem> {
             )));
         }
     }
-    app.cluster_list(&wanted).map_err(|error| match error {
-        ListError::Selector(error) => Problem::bad_request(error.to_string()),
-        ListError::Breach(breach) => Problem::list_too_large(&breach),
-    })
+    Ok(wanted)
 }
 
 /// `i/n`: the part `i` of `n`, counted from 0.
@@ -184,18 +193,23 @@ fn tag(etag: Etag, gzip: bool) -> HeaderValue {
     HeaderValue::try_from(text).expect("hexadecimal digits")
 }
 
-/// Whether an `Accept-Encoding` header allows gzip.
+/// Whether an `Accept-Encoding` header allows gzip: by name, or, where it is not named, by `*`.
 fn takes_gzip(value: &HeaderValue) -> bool {
     let Ok(text) = value.to_str() else { return false };
-    text.split(',').any(|part| {
-        let mut parts = part.split(';').map(str::trim);
-        let coding = parts.next().unwrap_or_default();
-        let refused = parts.any(|parameter| {
-            let weight = parameter.strip_prefix("q=").map(str::trim);
-            weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight == 0.0))
-        });
-        (coding.eq_ignore_ascii_case("gzip") || coding == "*") && !refused
-    })
+    let weight_of = |wanted: &str| {
+        let mut codings = text.split(',').map(|part| part.split(';').map(str::trim));
+        let mut parameters = codings.find_map(|mut parts| {
+            parts
+                .next()
+                .filter(|coding| coding.eq_ignore_ascii_case(wanted))
+                .map(|_| parts)
+        })?;
+        let weight = parameters.find_map(|parameter| parameter.strip_prefix("q=")?.trim().parse::<f32>().ok());
+        Some(weight.unwrap_or(1.0))
+    };
+    weight_of("gzip")
+        .or_else(|| weight_of("*"))
+        .is_some_and(|weight| weight > 0.0)
 }
 
 /// Whether an `If-None-Match` header names this tag.
@@ -219,6 +233,8 @@ mod tests {
             ("gzip;q=0", false),
             ("gzip; q=0.0, deflate", false),
             ("*", true),
+            ("gzip;q=0, *", false),
+            ("*;q=0, gzip", true),
             ("deflate", false),
             ("", false),
         ] {

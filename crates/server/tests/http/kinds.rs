@@ -389,7 +389,7 @@ async fn kinds_that_cannot_be_are_refused_with_their_places() {
         (
             "things",
             "kind: thing\nschema: {x-flux: {overrideable: [a]}, properties: {a: {type: string}}}",
-            vec!["/schema/x-flux"],
+            vec!["/schema/x-flux/overrideable"],
         ),
         (
             "things",
