@@ -33,6 +33,12 @@ Exit codes:
   3  the server cannot be reached
   4  not found";
 
+const WHOLE: &str = "\
+A document is the whole resource: what it leaves out is removed, or goes back to its default. An array
+of references that is forgotten is refused instead: [] removes them. The kinds' `update` commands change
+single fields. A document says its `kind`, by any of the kind's names, and its `id`; one with a `schema`
+is a kind itself.";
+
 // What every command takes. (Not a doc comment: clap would make it the description of each command that has these.)
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
@@ -60,8 +66,10 @@ pub(crate) enum Static {
     /// Show resources of a kind, or one of them
     Get(get::GetArgs),
     /// Create or update what documents say, in one revision
+    #[command(after_help = WHOLE)]
     Apply(documents::ApplyArgs),
     /// Show what `apply` would change; exit code 1 when something would
+    #[command(after_help = WHOLE)]
     Diff(documents::DiffArgs),
     /// Write the fleet, or part of it, as documents that `apply` takes
     Export(documents::ExportArgs),
@@ -149,7 +157,7 @@ fn family(kind: &Kind, kinds: &Kinds) -> Command {
     } else {
         trimmed(&kind.description)
     };
-    let one = kind.singular.replace('_', " ");
+    let one = one(kind);
     let id = || id_arg(kind);
     let mut family = Command::new(name)
         .about(about)
@@ -159,7 +167,7 @@ fn family(kind: &Kind, kinds: &Kinds) -> Command {
         .subcommand(watch_args(
             Command::new("get").about(format!("Show one {one}")).arg(id()),
         ))
-        .subcommand(create_command(kind, kinds, &one))
+        .subcommand(create_command(kind, kinds))
         .subcommand(update_command(kind, &one))
         .subcommand(write_args(delete_args(
             kind,
@@ -263,7 +271,7 @@ fn family(kind: &Kind, kinds: &Kinds) -> Command {
 }
 
 fn list_command(kind: &Kind) -> Command {
-    let mut command = Command::new("list").about(format!("List {}", kind.name.replace('_', " ")));
+    let mut command = Command::new("list").about(format!("List {}", kind.plural().replace('_', " ")));
     if kind.name == CLUSTERS {
         command = command.arg(selector_arg(
             "Only clusters that match: environment=dev, 'team in (a,b)', !canary",
@@ -291,16 +299,17 @@ fn list_command(kind: &Kind) -> Command {
     watch_args(command)
 }
 
-fn create_command(kind: &Kind, kinds: &Kinds, one: &str) -> Command {
+fn create_command(kind: &Kind, kinds: &Kinds) -> Command {
     let mut command = Command::new("create")
-        .about(format!("Create a {one}"))
+        .about(format!("Create a {}", one(kind)))
         .arg(id_arg(kind));
     command = command.args(kind.fields.iter().map(|field| field_arg(field, requires(kind, field))));
     let update = switch("update", "Overwrite what is there, if something is and it differs");
     command = write_args(command.arg(update));
     if kind.references.is_some() {
         let about = format!(
-            "Create a {one}; with clusters, make sure that it is there as said, then assign it, in one revision"
+            "Create a {}; with clusters, make sure that it is there as said, then assign it, in one revision",
+            one(kind)
         );
         return target_args(command.about(about), false);
     }
@@ -323,8 +332,9 @@ fn create_command(kind: &Kind, kinds: &Kinds, one: &str) -> Command {
             .value_name("ID");
         let arg = arg
             .action(ArgAction::Append)
-            .help(format!("Assign this {}", other.singular.replace('_', " ")));
-        command = command.arg(arg.add(ids(&other.name)).help_heading("What it runs"));
+            .help(format!("Assign this {}", one(other)));
+        let arg = arg.value_parser(given).add(ids(&other.name));
+        command = command.arg(arg.help_heading("What it runs"));
     }
     command
 }
@@ -378,11 +388,17 @@ fn requires(kind: &Kind, field: &Field) -> bool {
     field.required && !(kind.name == CLUSTERS && field.name == "cluster_name")
 }
 
+/// What people call one of a kind: as its command does.
+fn one(kind: &Kind) -> String {
+    kind.command.replace(['-', '_'], " ")
+}
+
 fn id_arg(kind: &Kind) -> Arg {
     Arg::new("id")
         .value_name("ID")
         .required(true)
-        .help(format!("The id of the {}", kind.singular.replace('_', " ")))
+        .value_parser(given)
+        .help(format!("The id of the {}", one(kind)))
         .add(ids(&kind.name))
 }
 
@@ -478,25 +494,46 @@ fn target_args(command: Command, required: bool) -> Command {
         .long("cluster")
         .value_name("ID")
         .action(ArgAction::Append)
+        .value_parser(given)
         .add(ids(CLUSTERS));
     let group = ArgGroup::new("target")
         .args(["cluster", "selector", "all"])
         .required(required);
     command
         .arg(cluster.help("On this cluster (can be repeated)"))
-        .arg(selector_arg(
-            "On the clusters that match: environment=dev, 'team in (a,b)', !canary",
-        ))
+        .arg(
+            selector_arg("On the clusters that match: environment=dev, 'team in (a,b)', !canary")
+                .value_parser(target_selector),
+        )
         .arg(switch("all", "On every cluster of the fleet"))
         .group(group)
 }
 
-/// A selector from the command line. An empty one is what an unset shell variable leaves.
+/// A name or an id from the command line. An empty one is what an unset shell variable leaves, and it names nothing.
+pub(crate) fn given(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty, as an unset shell variable is".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A selector from the command line, where leaving it out means every cluster.
 pub(crate) fn selector(text: &str) -> Result<String, String> {
+    parsed_selector(
+        text,
+        "the selector is empty; leave it out, or say '*', for every cluster",
+    )
+}
+
+/// A selector of the clusters that a command is for.
+fn target_selector(text: &str) -> Result<String, String> {
+    parsed_selector(text, "the selector is empty; every cluster is said as --all, or as '*'")
+}
+
+/// An empty selector is what an unset shell variable leaves.
+fn parsed_selector(text: &str, empty: &str) -> Result<String, String> {
     fleet::selector::Selector::parse(text).map_err(|error| match error {
-        fleet::selector::SelectorError::Empty => {
-            "the selector is empty; every cluster is said as --all, or as '*'".to_owned()
-        }
+        fleet::selector::SelectorError::Empty => empty.to_owned(),
         error => error.to_string(),
     })?;
     Ok(text.to_owned())
@@ -513,7 +550,7 @@ impl Target {
     pub(crate) fn read(matches: &ArgMatches) -> Option<Target> {
         if let Some(ids) = matches.get_many::<String>("cluster") {
             let mut unique: Vec<String> = Vec::new();
-            for id in ids.filter(|id| !id.is_empty()) {
+            for id in ids {
                 if !unique.contains(id) {
                     unique.push(id.clone());
                 }

@@ -101,7 +101,7 @@ impl Client {
         if let Some(etag) = known {
             request = request.header("If-None-Match", etag);
         }
-        finish(url, request.call())
+        finish(url, request.call()).map_err(|error| error.with_token(self.access.read_source()))
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Value, ApiError> {
@@ -157,7 +157,8 @@ impl Client {
         let request = request
             .header("Authorization", format!("Bearer {token}"))
             .header("Content-Type", "application/json");
-        let reply = finish(url, request.send(body.to_string()))?;
+        let reply = finish(url, request.send(body.to_string()));
+        let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
         self.json(&reply)
     }
 }

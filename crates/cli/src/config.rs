@@ -4,15 +4,21 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Failure;
+use crate::error::{Code, Failure, plain};
 
 const FOLDER: &str = "flux-resourceset";
+
+/// How long a command may take to print a token.
+const TOKEN_LIMIT: Duration = Duration::from_secs(10);
 
 /// The user's file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -61,7 +67,7 @@ impl File {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(File::default()),
             Err(error) => return Err(Failure::file(&path, &error)),
         };
-        let wrong = |detail: String| Failure::usage(format!("{}: {detail}", path.display()));
+        let wrong = |detail: String| Failure::new(Code::Usage, format!("{}: {detail}", path.display()));
         let value = fleet::yaml::parse(&text).map_err(wrong)?;
         serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
     }
@@ -115,22 +121,14 @@ impl Secret {
         plain.cloned().map(Secret::Plain).or_else(file).or_else(command)
     }
 
-    fn reveal(&self) -> Result<String, Failure> {
+    fn reveal(&self, source: &str) -> Result<String, Failure> {
         let text = match self {
             Secret::Plain(text) => text.clone(),
             Secret::File(path) => fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?,
             Secret::Command(line) => {
-                let failed = |detail: String| Failure::usage(format!("the token command `{line}` {detail}"));
-                let output = Command::new("sh")
-                    .arg("-c")
-                    .arg(line)
-                    .stderr(std::process::Stdio::inherit())
-                    .output();
-                let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
-                if !output.status.success() {
-                    return Err(failed(format!("failed: {}", output.status)));
-                }
-                String::from_utf8(output.stdout).map_err(|_| failed("printed something that is not text".to_owned()))?
+                let failed = |detail| Failure::new(Code::Usage, format!("the token command `{line}` {detail}"));
+                let printed = printed(line).map_err(failed)?;
+                String::from_utf8(printed).map_err(|_| failed("printed something that is not text".to_owned()))?
             }
         };
         // The first line that says something: files end in line breaks, and commands print them.
@@ -140,8 +138,60 @@ impl Secret {
             .find(|line| !line.is_empty())
             .unwrap_or_default();
         match line.is_empty() || line.chars().any(|c| c.is_ascii_control()) {
-            true => Err(Failure::usage("the token is empty, or not a line of text")),
+            true => Err(Failure::new(
+                Code::Usage,
+                format!("{source} is empty, or not a line of text"),
+            )),
             false => Ok(line.to_owned()),
+        }
+    }
+}
+
+/// What a command prints, if it ends in time.
+fn printed(line: &str) -> Result<Vec<u8>, String> {
+    let unusable = |error: std::io::Error| format!("cannot be run: {}", plain(&error));
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(line)
+        // What is on our own stdin may be documents.
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(unusable)?;
+    let (sender, receiver) = mpsc::channel();
+    if let Some(mut stdout) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = sender.send(stdout.read_to_end(&mut bytes).map(|_| bytes));
+        });
+    }
+    let start = Instant::now();
+    let bytes = receiver.recv_timeout(TOKEN_LIMIT);
+    // It may close its output and go on.
+    while bytes.is_ok() && start.elapsed() < TOKEN_LIMIT {
+        match child.try_wait().map_err(unusable)? {
+            Some(status) if !status.success() => return Err(format!("failed: {status}")),
+            Some(_) => return bytes.map_err(|error| error.to_string())?.map_err(unusable),
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("did not end within {} seconds", TOKEN_LIMIT.as_secs()))
+}
+
+/// A token, and what people call the place it comes from.
+#[derive(Clone, Debug)]
+struct Token {
+    secret: Secret,
+    source: String,
+}
+
+impl Token {
+    fn of_environment(name: &str, value: String) -> Token {
+        Token {
+            secret: Secret::Plain(value),
+            source: name.to_owned(),
         }
     }
 }
@@ -150,8 +200,8 @@ impl Secret {
 #[derive(Debug)]
 pub(crate) struct Access {
     url: Result<String, String>,
-    read: Option<Secret>,
-    write: Option<Secret>,
+    read: Option<Token>,
+    write: Option<Token>,
     /// Why a context's tokens are not used, if so.
     note: Option<String>,
     read_token: OnceCell<String>,
@@ -171,7 +221,7 @@ impl Access {
             Some(name) => match file.contexts.get(name) {
                 Some(context) => Some((name, context)),
                 None => {
-                    let failure = Failure::usage(format!("there is no context \"{name}\""));
+                    let failure = Failure::new(Code::NotFound, format!("there is no context \"{name}\""));
                     return Err(failure.hint("`flux-resourceset-cli config get-contexts` lists them"));
                 }
             },
@@ -190,15 +240,20 @@ impl Access {
             }
             same
         });
-        let context = context.map(|(_, context)| context);
-        let read = context.and_then(|c| Secret::of(c.token.as_ref(), c.token_file.as_ref(), c.token_command.as_ref()));
-        let write = context.and_then(|c| {
-            Secret::of(
-                c.write_token.as_ref(),
-                c.write_token_file.as_ref(),
-                c.write_token_command.as_ref(),
-            )
+        let read = context.and_then(|(name, c)| {
+            Some(Token {
+                secret: Secret::of(c.token.as_ref(), c.token_file.as_ref(), c.token_command.as_ref())?,
+                source: format!("the token of the context \"{name}\""),
+            })
         });
+        let write = context.and_then(|(name, c)| {
+            let (file, command) = (c.write_token_file.as_ref(), c.write_token_command.as_ref());
+            Some(Token {
+                secret: Secret::of(c.write_token.as_ref(), file, command)?,
+                source: format!("the write token of the context \"{name}\""),
+            })
+        });
+        let token_in = |name: &str| environment(name).map(|value| Token::of_environment(name, value));
         let url = match url {
             None => Err("FLUX_API_URL is not set, and there is no current context".to_owned()),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => Ok(url),
@@ -206,8 +261,8 @@ impl Access {
         };
         Ok(Access {
             url,
-            read: environment("FLUX_API_TOKEN").map(Secret::Plain).or(read),
-            write: environment("FLUX_API_WRITE_TOKEN").map(Secret::Plain).or(write),
+            read: token_in("FLUX_API_TOKEN").or(read),
+            write: token_in("FLUX_API_WRITE_TOKEN").or(write),
             note,
             read_token: OnceCell::new(),
             write_token: OnceCell::new(),
@@ -223,32 +278,42 @@ impl Access {
     }
 
     pub(crate) fn read_token(&self) -> Result<&str, Failure> {
-        self.token(
-            &self.read_token,
-            self.read.as_ref().or(self.write.as_ref()),
-            "FLUX_API_TOKEN",
-        )
+        self.token(&self.read_token, self.reader(), "FLUX_API_TOKEN")
     }
 
     pub(crate) fn write_token(&self) -> Result<&str, Failure> {
-        self.token(
-            &self.write_token,
-            self.write.as_ref().or(self.read.as_ref()),
-            "FLUX_API_WRITE_TOKEN",
-        )
+        self.token(&self.write_token, self.writer(), "FLUX_API_WRITE_TOKEN")
+    }
+
+    fn reader(&self) -> Option<&Token> {
+        self.read.as_ref().or(self.write.as_ref())
+    }
+
+    fn writer(&self) -> Option<&Token> {
+        self.write.as_ref().or(self.read.as_ref())
+    }
+
+    /// What the token that reads is called.
+    pub(crate) fn read_source(&self) -> &str {
+        self.reader().map(|token| token.source.as_str()).unwrap_or_default()
+    }
+
+    /// What the token that writes is called.
+    pub(crate) fn write_source(&self) -> &str {
+        self.writer().map(|token| token.source.as_str()).unwrap_or_default()
     }
 
     fn token<'a>(
         &'a self,
         cell: &'a OnceCell<String>,
-        secret: Option<&Secret>,
+        token: Option<&Token>,
         variable: &str,
     ) -> Result<&'a str, Failure> {
         if let Some(token) = cell.get() {
             return Ok(token);
         }
-        let token = match secret {
-            Some(secret) => secret.reveal()?,
+        let token = match token {
+            Some(token) => token.secret.reveal(&token.source)?,
             None => {
                 let note = self.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
                 let failure = Failure::usage(format!("{variable} is not set, and no context has a token{note}"));

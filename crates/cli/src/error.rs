@@ -25,6 +25,8 @@ pub(crate) struct Failure {
     /// Place and problem, one line each.
     pub(crate) details: Vec<(String, String)>,
     pub(crate) hint: Option<String>,
+    /// Whether the command's help says how it is done right.
+    pub(crate) in_help: bool,
 }
 
 impl Failure {
@@ -34,11 +36,15 @@ impl Failure {
             message: message.into(),
             details: Vec::new(),
             hint: None,
+            in_help: false,
         }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure::new(Code::Usage, message)
+        Failure {
+            in_help: true,
+            ..Failure::new(Code::Usage, message)
+        }
     }
 
     pub(crate) fn refused(message: impl Into<String>) -> Self {
@@ -60,7 +66,7 @@ impl Failure {
 
     /// A file that cannot be used.
     pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
-        Failure::usage(format!("{}: {}", path.display(), plain(error)))
+        Failure::new(Code::Usage, format!("{}: {}", path.display(), plain(error)))
     }
 }
 
@@ -98,6 +104,8 @@ pub(crate) struct Problem {
     pub(crate) name: String,
     pub(crate) detail: String,
     pub(crate) errors: Vec<(String, String)>,
+    /// Where the token came from that was sent.
+    pub(crate) token: String,
 }
 
 impl Problem {
@@ -124,24 +132,35 @@ impl Problem {
             errors: errors
                 .map(|error| (part(error, "pointer"), part(error, "detail")))
                 .collect(),
+            token: String::new(),
         }
     }
 
-    fn hint(&self) -> Option<&'static str> {
-        Some(match (self.status, self.name.as_str()) {
-            (401, _) => "FLUX_API_TOKEN, or the token of the context, must be one that the server knows",
+    fn hint(&self) -> Option<String> {
+        let hint = match (self.status, self.name.as_str()) {
+            (401, _) => return Some(format!("{} must be a token that the server knows", self.token)),
             (403, _) => "writing takes the write token: FLUX_API_WRITE_TOKEN, or the write token of the context",
             (_, "stale") => "someone changed it meanwhile; run the command again",
             (_, "protected") => "lift the protection first: cluster update ID --protected=false",
             (502..=504, _) => "the server, or its database, is away; try again",
             _ => return None,
-        })
+        };
+        Some(hint.to_owned())
     }
 }
 
 impl ApiError {
     pub(crate) fn is(&self, name: &str) -> bool {
         matches!(self, ApiError::Problem(problem) if problem.name == name)
+    }
+
+    /// The same, and where the token came from that was sent.
+    #[must_use]
+    pub(crate) fn with_token(mut self, source: &str) -> Self {
+        if let ApiError::Problem(problem) = &mut self {
+            source.clone_into(&mut problem.token);
+        }
+        self
     }
 
     pub(crate) fn status(&self) -> Option<u16> {
@@ -164,7 +183,7 @@ impl From<ApiError> for Failure {
                 let hint = problem.hint();
                 let mut failure = Failure::new(code, problem.detail);
                 failure.details = problem.errors;
-                failure.hint = hint.map(str::to_owned);
+                failure.hint = hint;
                 failure
             }
             ApiError::Unreachable { url, detail, untrusted } => {

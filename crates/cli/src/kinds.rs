@@ -353,6 +353,15 @@ impl Kind {
         }
     }
 
+    /// Many of them, as the command has it: `components`, `network_policies`.
+    pub(crate) fn plural(&self) -> String {
+        let command = self.command.replace('-', "_");
+        match command == self.singular {
+            true => self.name.clone(),
+            false => format!("{command}s"),
+        }
+    }
+
     /// The fields that turn a reference off, where each can be turned on again by its opposite.
     pub(crate) fn switches(&self) -> Option<Vec<(&str, bool)>> {
         let carried = |name: &str| {

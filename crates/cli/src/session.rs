@@ -177,7 +177,12 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
             .split_once('/')
             .map_or((rest, String::new()), |(n, rest)| (n, format!("/{rest}")));
         let operation = operations.get(n.parse::<usize>().ok()?)?;
-        let rest = rest.strip_prefix("/value").unwrap_or(&rest);
+        let given = &operation.body["value"]["id"];
+        let rest = match rest.as_str() {
+            // What has no id has no label that says it.
+            "/value/id" if !given.is_string() => return Some(format!("{} /id", operation.label)),
+            rest => rest.strip_prefix("/value").unwrap_or(rest),
+        };
         Some(match rest {
             "" | "/id" | "/cluster" | "/kind" | "/op" | "/if_match" => operation.label.clone(),
             "/selector" => format!("{} --selector", operation.label),

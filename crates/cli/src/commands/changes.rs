@@ -9,7 +9,7 @@ use fleet::kind::KINDS;
 use serde_json::{Value, json};
 
 use super::get::interval;
-use crate::args::{ids_of_the_kind, kind_names};
+use crate::args::{given, ids_of_the_kind, kind_names};
 use crate::client::{Client, with_query};
 use crate::diff::{Difference, differences};
 use crate::error::{ApiError, Code, Failure};
@@ -22,13 +22,13 @@ const PAGE: u64 = 1000;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ChangesArgs {
     /// Only this kind
-    #[arg(long, add = kind_names())]
+    #[arg(long, value_parser = given, add = kind_names())]
     kind: Option<String>,
     /// Only this id
-    #[arg(long)]
+    #[arg(long, value_parser = given)]
     id: Option<String>,
     /// Only what this actor did: the name of a token, or system
-    #[arg(long)]
+    #[arg(long, value_parser = given)]
     actor: Option<String>,
     /// Only revisions after this one
     #[arg(long, value_name = "REVISION")]
@@ -47,10 +47,10 @@ pub(crate) struct ChangesArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HistoryArgs {
     /// A kind by any of its names
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     kind: String,
     /// The id of the resource; it may be gone
-    #[arg(add = ids_of_the_kind())]
+    #[arg(value_parser = given, add = ids_of_the_kind())]
     id: String,
 }
 

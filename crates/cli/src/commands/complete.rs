@@ -173,6 +173,11 @@ fn section(command: &mut Command, path: &str, depth: usize, out: &mut String) {
         2 => help.as_str(),
         _ => help.split("\nGlobal options:").next().unwrap_or_default(),
     };
+    let after = command.get_after_help().filter(|_| depth > 2).map(ToString::to_string);
+    let help = match after {
+        Some(after) if !help.contains(&after) => format!("{}\n\n{}", help.trim_end(), after),
+        _ => help.to_owned(),
+    };
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     out.push_str(&format!(
         "\n{} `{path}`\n\n```text\n{}\n```\n",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::args::given;
 use crate::config::{Context, File};
 use crate::error::{Code, Failure};
 use crate::output::{Printer, Table, Tone, cell};
@@ -17,7 +18,7 @@ pub(crate) enum ConfigCommand {
     UseContext(NameArgs),
     /// List the contexts
     GetContexts,
-    /// Print the name of the current context
+    /// Print the name of the current context, as it is unless -o json asks for JSON
     CurrentContext,
     /// Remove a context
     DeleteContext(NameArgs),
@@ -28,6 +29,7 @@ pub(crate) enum ConfigCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NameArgs {
     /// The name of the context
+    #[arg(value_parser = given)]
     name: String,
 }
 
@@ -41,6 +43,7 @@ pub(crate) struct ViewArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SetContextArgs {
     /// The name of the context
+    #[arg(value_parser = given)]
     name: String,
     /// The address of the API, http:// or https://
     #[arg(long, value_parser = address)]
@@ -89,6 +92,10 @@ pub(crate) fn run(printer: &Printer, command: ConfigCommand) -> Result<(), Failu
         ConfigCommand::CurrentContext => {
             match &file.current_context {
                 Some(name) => {
+                    // A name is all there is: a script takes it as it is, unless it asked for JSON.
+                    if !printer.is_told() {
+                        return printer.text(&format!("{name}\n"));
+                    }
                     let mut table = Table::default();
                     table.line(name, Tone::Plain);
                     printer.print(&json!(name), |_| table, || vec![name.clone()])

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::inputs;
 use super::references::set_values;
 use super::resource::Wanted;
-use crate::args::{Target, WriteArgs, cluster_ids};
+use crate::args::{Target, WriteArgs, cluster_ids, given};
 use crate::error::Failure;
 use crate::kinds::pair;
 use crate::session::Session;
@@ -27,9 +27,10 @@ pub(crate) enum DemoCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AddNamespaceArgs {
     /// The id of the cluster
-    #[arg(add = cluster_ids())]
+    #[arg(value_parser = given, add = cluster_ids())]
     cluster: String,
     /// The name of the namespace
+    #[arg(value_parser = given)]
     namespace: String,
     /// A label of the namespace (can be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
@@ -47,9 +48,10 @@ pub(crate) struct AddNamespaceArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PatchComponentArgs {
     /// The id of the cluster
-    #[arg(add = cluster_ids())]
+    #[arg(value_parser = given, add = cluster_ids())]
     cluster: String,
     /// The id of the component
+    #[arg(value_parser = given)]
     component: String,
     /// A value, always stored as a string (can be repeated)
     #[arg(long, required = true, value_name = "PATH=VALUE", value_parser = pair)]
@@ -61,6 +63,7 @@ pub(crate) struct PatchComponentArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FluxNamespacesArgs {
     /// The DNS name of the cluster
+    #[arg(value_parser = given)]
     dns: String,
 }
 

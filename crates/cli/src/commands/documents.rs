@@ -12,11 +12,11 @@ use fleet::operation::Verb;
 use serde_json::{Map, Value, json};
 
 use super::resource::{missing, remove};
-use crate::args::{Files, WriteArgs, ids_of_the_kind, kind_names, selector};
+use crate::args::{Files, WriteArgs, given, ids_of_the_kind, kind_names, selector};
 use crate::client::{Operation, encode, with_query};
 use crate::error::{Code, Failure};
 use crate::kinds::{Kind, Kinds};
-use crate::output::Table;
+use crate::output::{Table, yaml};
 use crate::session::{Plan, Session, blame, text};
 
 #[derive(Args, Clone, Debug)]
@@ -36,10 +36,10 @@ pub(crate) struct DiffArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExportArgs {
     /// Only this kind, by any of its names
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     kind: Option<String>,
     /// Only these ids
-    #[arg(requires = "kind", add = ids_of_the_kind())]
+    #[arg(requires = "kind", value_parser = given, add = ids_of_the_kind())]
     ids: Vec<String>,
     /// Only clusters that match; without a kind, also every definition that they use
     #[arg(short = 'l', long, value_parser = selector, conflicts_with = "ids")]
@@ -49,10 +49,10 @@ pub(crate) struct ExportArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeleteArgs {
     /// A kind by any of its names
-    #[arg(add = kind_names(), required_unless_present = "filename", conflicts_with = "filename", requires = "id")]
+    #[arg(value_parser = given, add = kind_names(), required_unless_present = "filename", conflicts_with = "filename", requires = "id")]
     kind: Option<String>,
     /// The id of the resource
-    #[arg(add = ids_of_the_kind())]
+    #[arg(value_parser = given, add = ids_of_the_kind())]
     id: Option<String>,
     /// Delete what these documents name: a file, a folder, or - for stdin (can be repeated)
     #[arg(short, long, value_name = "FILE|DIR|-")]
@@ -144,7 +144,8 @@ fn parse(name: &str, text: &str, documents: &mut Vec<Document>) -> Result<(), Fa
             serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
                 let text = error.to_string();
                 let line = text.lines().next().unwrap_or_default();
-                Failure::usage(format!("{name}: {}", line.strip_prefix("error: ").unwrap_or(line)))
+                let line = line.strip_prefix("error: ").unwrap_or(line);
+                Failure::new(Code::Usage, format!("{name}: {line}"))
             })?
         }
     };
@@ -173,8 +174,57 @@ struct Applied {
     operation: Operation,
 }
 
+/// The kinds that documents may be of: those of the server, and those among the documents themselves.
+struct Known<'a> {
+    session: &'a Session<'a>,
+    /// Plural, and every other name.
+    among: Vec<(String, Vec<String>)>,
+}
+
+impl<'a> Known<'a> {
+    fn read(session: &'a Session<'a>, documents: &[Document]) -> Known<'a> {
+        let kinds = documents
+            .iter()
+            .filter(|document| document.value.get("schema").is_some());
+        let names = kinds.filter_map(|document| {
+            let flux = &document.value["schema"]["x-flux"];
+            let others = [&document.value["kind"], &flux["singular"], &flux["command"]];
+            let others = others.into_iter().filter_map(Value::as_str);
+            let others = others.map(|name| name.replace('-', "_")).collect();
+            Some((kind::name_of(&document.value).ok()?, others))
+        });
+        Known {
+            session,
+            among: names.collect(),
+        }
+    }
+
+    /// A kind's own name, by any of its names. One that is unknown is never merely "not there".
+    fn name(&self, given: &str, place: &str) -> Result<String, Failure> {
+        if given == KINDS {
+            return Ok(given.to_owned());
+        }
+        let kinds = self.session.kinds()?;
+        if let Some(kind) = kinds.named(given) {
+            return Ok(kind.name.clone());
+        }
+        let wanted = given.to_ascii_lowercase().replace('-', "_");
+        let among = self
+            .among
+            .iter()
+            .find(|(name, others)| *name == wanted || others.contains(&wanted));
+        match among {
+            Some((name, _)) => Ok(name.clone()),
+            None => kinds.get(given).map(|kind| kind.name.clone()).map_err(|mut failure| {
+                failure.message = format!("{place}: {}", failure.message);
+                failure
+            }),
+        }
+    }
+}
+
 impl Applied {
-    fn read(document: &Document) -> Result<Applied, Failure> {
+    fn read(document: &Document, known: &Known<'_>) -> Result<Applied, Failure> {
         let wrong = |error: fleet::refusal::Violation| {
             let failure = Failure::usage(format!("{}: {}", document.place, error.detail));
             failure.hint("`kind list` names the kinds; a document with `schema` is a kind itself")
@@ -186,7 +236,7 @@ impl Applied {
                 document.place
             )));
         };
-        let kind = operation.kind;
+        let kind = known.name(&operation.kind, &document.place)?;
         let id = match kind.as_str() {
             KINDS => kind::name_of(&value).map_err(wrong)?,
             _ => ["id", "_id", "cluster_name"]
@@ -195,7 +245,10 @@ impl Applied {
                 .unwrap_or_default()
                 .to_owned(),
         };
-        let label = format!("{} ({kind}/{id})", document.place);
+        let label = match id.as_str() {
+            "" => format!("{} ({kind})", document.place),
+            id => format!("{} ({kind}/{id})", document.place),
+        };
         let body = json!({"op": "apply", "kind": kind, "value": value});
         Ok(Applied {
             operation: Operation::new(label, body),
@@ -206,16 +259,17 @@ impl Applied {
 }
 
 /// All documents, kinds first: the rest is held against them. The same thing twice is a mistake that the last one would hide.
-fn read_all(documents: &[Document]) -> Result<Vec<Applied>, Failure> {
+fn read_all(session: &Session<'_>, documents: &[Document]) -> Result<Vec<Applied>, Failure> {
+    let known = Known::read(session, documents);
     let mut all = Vec::new();
     let mut seen = BTreeSet::new();
     for document in documents {
-        let applied = Applied::read(document)?;
+        let applied = Applied::read(document, &known)?;
         if !applied.id.is_empty() && !seen.insert((applied.kind.clone(), applied.id.clone())) {
-            return Err(Failure::usage(format!(
-                "{}: {}/{} is there twice",
-                document.place, applied.kind, applied.id
-            )));
+            return Err(Failure::new(
+                Code::Usage,
+                format!("{}: {}/{} is there twice", document.place, applied.kind, applied.id),
+            ));
         }
         all.push(applied);
     }
@@ -232,11 +286,11 @@ pub(crate) fn apply(session: &Session<'_>, args: &ApplyArgs) -> Result<(), Failu
 }
 
 pub(crate) fn apply_documents(session: &Session<'_>, documents: &[Document], how: &WriteArgs) -> Result<(), Failure> {
-    session.write_and_show(&operations(read_all(documents)?), how)
+    session.write_and_show(&operations(read_all(session, documents)?), how)
 }
 
 pub(crate) fn diff(session: &Session<'_>, args: &DiffArgs) -> Result<bool, Failure> {
-    let operations = operations(read_all(&read(&args.files.filename, args.files.recursive)?)?);
+    let operations = operations(read_all(session, &read(&args.files.filename, args.files.recursive)?)?);
     let reply = session
         .client
         .batch(&operations, None, true)
@@ -248,6 +302,7 @@ pub(crate) fn diff(session: &Session<'_>, args: &DiffArgs) -> Result<bool, Failu
 
 pub(crate) fn delete(session: &Session<'_>, args: &DeleteArgs) -> Result<(), Failure> {
     if let (Some(name), Some(id)) = (&args.kind, &args.id) {
+        // An unknown kind is wrong, whatever may be missing of it.
         let kind = session.kinds()?.get(name)?;
         return match remove(session, kind, id, args.cascade, &args.how) {
             Err(failure) if args.ignore_not_found && failure.code == Code::NotFound => {
@@ -256,7 +311,7 @@ pub(crate) fn delete(session: &Session<'_>, args: &DeleteArgs) -> Result<(), Fai
             other => other,
         };
     }
-    let mut all = read_all(&read(&args.filename, args.recursive)?)?;
+    let mut all = read_all(session, &read(&args.filename, args.recursive)?)?;
     // What refers goes before what it refers to, and kinds go last.
     all.sort_by_key(|applied| match applied.kind.as_str() {
         CLUSTERS => 0,
@@ -265,6 +320,12 @@ pub(crate) fn delete(session: &Session<'_>, args: &DeleteArgs) -> Result<(), Fai
     });
     let mut operations = Vec::new();
     for applied in all {
+        if applied.id.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} /id: a document that is to be deleted says its id",
+                applied.operation.label
+            )));
+        }
         if args.ignore_not_found && !is_there(session, &applied)? {
             continue;
         }
@@ -406,9 +467,9 @@ fn print(session: &Session<'_>, documents: &[(String, Value)]) -> Result<(), Fai
         for (kind, value) in documents {
             out.push_str("---\n");
             if kind == KINDS {
-                out.push_str(&fleet::yaml::write(value));
+                out.push_str(&yaml(value));
             } else {
-                out.push_str(&format!("kind: {kind}\n{}", fleet::yaml::write(value)));
+                out.push_str(&format!("kind: {kind}\n{}", yaml(value)));
             }
         }
         return printer.text(&out);

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -10,24 +10,28 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::resource::missing;
-use crate::args::{WriteArgs, ids_of_the_kind, kind_names};
+use crate::args::{WriteArgs, given, ids_of_the_kind, kind_names};
 use crate::client::{Operation, Versioned};
 use crate::diff::differences;
 use crate::error::{Failure, plain};
 use crate::kinds::Kind;
+use crate::output::yaml;
 use crate::session::{Outcome, Session, blame};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EditArgs {
     /// A kind by any of its names
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     kind: String,
     /// The id of the resource
-    #[arg(add = ids_of_the_kind())]
+    #[arg(value_parser = given, add = ids_of_the_kind())]
     id: String,
     #[command(flatten)]
     how: WriteArgs,
 }
+
+/// How often the editor is opened before it is plain that it will not do.
+const TRIES: usize = 10;
 
 pub(crate) fn run_static(session: &Session<'_>, args: &EditArgs) -> Result<(), Failure> {
     run(session, session.kinds()?.get(&args.kind)?, &args.id, &args.how)
@@ -39,27 +43,44 @@ pub(crate) fn run(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs)
         .resource(&kind.name, id)
         .map_err(|error| missing(error.into(), kind))?;
     let label = format!("{} {id}", kind.command);
-    let mut text = fleet::yaml::write(&present.value);
+    let mut text = yaml(&present.value);
     let mut refused: Option<Failure> = None;
+    let given_up = |failure: Failure, text: &str| failure.hint(format!("{label} was not changed; {}", kept(text)));
+    // Without a person at a terminal, the same editor would do the same again, for ever.
+    let tries = if io::stdin().is_terminal() { TRIES } else { 1 };
+    let mut tried = 0;
     loop {
-        let edited = open(&format!("{}{text}", remarks(&label, refused.as_ref())))?;
+        let edited = open(&format!("{}{text}", remarks(&label, refused.as_ref())));
+        let edited = edited.map_err(|failure| match refused {
+            Some(_) => given_up(failure, &text),
+            None => failure,
+        })?;
+        tried += 1;
         let body = without_remarks(&edited);
         if body.trim().is_empty() || body == text {
             // Saved as it was after a refusal: the user gives up.
             return match refused {
-                Some(failure) => Err(failure.hint(format!("{label} was not changed; {}", kept(&text)))),
+                Some(failure) => Err(given_up(failure, &text)),
                 None => session.show_unchanged(how),
             };
         }
         text = body;
-        refused = Some(match fleet::yaml::parse(&text) {
+        let failure = match fleet::yaml::parse(&text) {
             Err(detail) => Failure::refused(format!("this is not YAML: {detail}")),
             Ok(value) => match save(session, kind, id, &mut present, value, how) {
                 Ok(outcome) => return session.show(&outcome),
                 Err(Refused::Fix(failure)) => failure,
-                Err(Refused::Stop(failure)) => return Err(failure.or_hint(|| kept(&text))),
+                Err(Refused::Stop(failure)) => {
+                    let hint = failure.hint.clone().map(|hint| hint + "; ").unwrap_or_default();
+                    return Err(failure.hint(format!("{hint}{}", kept(&text))));
+                }
             },
-        });
+        };
+        if tried >= tries {
+            return Err(given_up(failure, &text));
+        }
+        session.printer.failure(&failure);
+        refused = Some(failure);
     }
 }
 

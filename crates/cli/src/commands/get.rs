@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::changes::Feed;
 use super::resource::missing;
-use crate::args::{ids_of_the_kind, kind_names, selector};
+use crate::args::{given, ids_of_the_kind, kind_names, selector};
 use crate::client::{encode, with_query};
 use crate::error::{Code, Failure};
 use crate::kinds::{Kind, Kinds};
@@ -20,10 +20,10 @@ use crate::session::{Session, text};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GetArgs {
     /// A kind by any of its names: cluster, components, platform_components, ...
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     kind: String,
     /// The id of one resource; all of them if left out
-    #[arg(add = ids_of_the_kind())]
+    #[arg(value_parser = given, add = ids_of_the_kind())]
     id: Option<String>,
     /// Only clusters that match: environment=dev, 'team in (a,b)', !canary
     #[arg(short = 'l', long, value_parser = selector, conflicts_with = "id")]
@@ -202,14 +202,14 @@ fn gone(session: &Session<'_>, kind: &Kind, known: &mut BTreeMap<String, Value>,
 struct Shape<'a> {
     kind: &'a Kind,
     /// The arrays of references of a cluster, shown as counts.
-    arrays: Vec<(&'a str, &'a str)>,
+    arrays: Vec<(&'a str, String)>,
 }
 
 impl<'a> Shape<'a> {
     fn new(kind: &'a Kind, kinds: &'a Kinds) -> Shape<'a> {
         let arrays = kinds
             .iter()
-            .filter_map(|other| Some((other.references.as_deref()?, other.command.as_str())));
+            .filter_map(|other| Some((other.references.as_deref()?, other.plural())));
         Shape {
             kind,
             arrays: arrays.filter(|_| kind.name == CLUSTERS).collect(),
@@ -227,7 +227,7 @@ impl<'a> Shape<'a> {
         let fields: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
         let heading: Vec<String> = std::iter::once("id".to_owned())
             .chain(fields.iter().map(|name| (*name).to_owned()))
-            .chain(self.arrays.iter().map(|(_, command)| format!("{command}s")))
+            .chain(self.arrays.iter().map(|(_, plural)| plural.clone()))
             .collect();
         let mut table = Table::new(&heading);
         for item in items(found) {

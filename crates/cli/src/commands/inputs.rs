@@ -5,7 +5,7 @@ use fleet::kind::CLUSTERS;
 use serde_json::Value;
 
 use super::resource::missing;
-use crate::args::{cluster_ids, kind_names};
+use crate::args::{cluster_ids, given, kind_names};
 use crate::client::encode;
 use crate::error::Failure;
 use crate::output::{Table, Tone, cell};
@@ -14,10 +14,10 @@ use crate::session::{Session, text};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputsArgs {
     /// The id of a cluster, or its DNS name
-    #[arg(add = cluster_ids())]
+    #[arg(value_parser = given, add = cluster_ids())]
     cluster: String,
     /// A kind by any of its names
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     kind: String,
 }
 

@@ -5,7 +5,7 @@ use fleet::kind::KINDS;
 use serde_json::{Value, json};
 
 use super::documents::{apply_documents, read};
-use crate::args::{Files, WriteArgs, kind_names};
+use crate::args::{Files, WriteArgs, given, kind_names};
 use crate::client::Operation;
 use crate::error::Failure;
 use crate::output::{Table, Tone, cell};
@@ -26,7 +26,7 @@ pub(crate) enum KindCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NameArgs {
     /// The kind, by any of its names
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     name: String,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct KindApplyArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct KindDeleteArgs {
     /// The kind, by any of its names
-    #[arg(add = kind_names())]
+    #[arg(value_parser = given, add = kind_names())]
     name: String,
     #[command(flatten)]
     how: WriteArgs,

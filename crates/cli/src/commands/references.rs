@@ -63,16 +63,30 @@ pub(crate) fn unassign(session: &Session<'_>, kind: &Kind, matches: &ArgMatches)
 /// Patches outlive the reference, for whoever assigns it again: say so where there are some.
 fn offer_to_drop(session: &Session<'_>, kind: &Kind, id: &str, target: &Target) -> Result<(), Failure> {
     let flag = "--drop-patches drops them";
-    let Target::Clusters(clusters) = target else {
-        session.printer.hint(&format!(
-            "patches that clusters keep for {} {id} stay; {flag}",
-            kind.command
-        ));
-        return Ok(());
+    let count = |cluster: &Value| cluster["patches"][id].as_object().map_or(0, Map::len);
+    let clusters = match target {
+        Target::Clusters(clusters) => clusters,
+        Target::Selector(selector) => {
+            let query = [("selector", Some(selector.clone()))];
+            let found = session.client.get(&with_query(&format!("/{CLUSTERS}"), query))?;
+            let keep = found
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|cluster| count(cluster) > 0);
+            match keep.count() {
+                0 => {}
+                keep => session.printer.hint(&format!(
+                    "{keep} of these clusters still have patch values for {} {id}; {flag}",
+                    kind.command
+                )),
+            }
+            return Ok(());
+        }
     };
     for cluster in clusters {
         let document = session.client.get(&format!("/{CLUSTERS}/{}", encode(cluster)))?;
-        let count = document["patches"][id].as_object().map_or(0, Map::len);
+        let count = count(&document);
         if count > 0 {
             session.printer.hint(&format!(
                 "{cluster} keeps {count} patch values for {} {id}; {flag}",

@@ -8,11 +8,11 @@ use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;
 
 use clap::builder::styling::{AnsiColor, Style};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::jsonpath::JsonPath;
 pub(crate) use self::table::{Table, cell};
-use crate::error::{Code, Failure};
+use crate::error::Failure;
 
 /// What stdout has.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ impl Tone {
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
+    /// Whether the format was asked for.
+    told: bool,
     colour: bool,
     colour_errors: bool,
 }
@@ -93,6 +95,7 @@ impl Printer {
             Format::Json
         };
         Printer {
+            told: format.is_some(),
             format: format.unwrap_or(usual),
             colour: colourful(terminal),
             colour_errors: colourful(io::stderr().is_terminal()),
@@ -109,6 +112,10 @@ impl Printer {
             },
             ..*self
         }
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told
     }
 
     pub(crate) fn is_wide(&self) -> bool {
@@ -128,7 +135,7 @@ impl Printer {
     ) -> Result<(), Failure> {
         let text = match &self.format {
             Format::Json => pretty(value),
-            Format::Yaml => fleet::yaml::write(value),
+            Format::Yaml => yaml(value),
             Format::Table { wide } => table(*wide).render(self.colour),
             Format::Name => names().into_iter().map(|name| name + "\n").collect(),
             Format::JsonPath(path) => {
@@ -151,7 +158,7 @@ impl Printer {
     ) -> Result<(), Failure> {
         match &self.format {
             Format::Json => self.text(&format!("{value}\n")),
-            Format::Yaml => self.text(&format!("---\n{}", fleet::yaml::write(value))),
+            Format::Yaml => self.text(&format!("---\n{}", yaml(value))),
             Format::Table { wide } => self.text(&table(*wide).render_rows(self.colour)),
             _ => self.print(value, table, names),
         }
@@ -217,7 +224,7 @@ impl Printer {
         if let Some(hint) = &failure.hint {
             self.hint(hint);
         }
-        if failure.code == Code::Usage && failure.hint.is_none() {
+        if failure.in_help && failure.hint.is_none() {
             self.hint("--help explains the command");
         }
     }
@@ -226,6 +233,24 @@ impl Printer {
     fn complain(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
+}
+
+/// A value as YAML. What a document is about comes first.
+pub(crate) fn yaml(value: &Value) -> String {
+    let Value::Object(fields) = value else {
+        return fleet::yaml::write(value);
+    };
+    let mut rest = fields.clone();
+    let mut out = String::new();
+    for name in ["kind", "id"] {
+        if let Some(first) = rest.remove(name) {
+            out.push_str(&fleet::yaml::write(&json!({ name: first })));
+        }
+    }
+    if !rest.is_empty() || out.is_empty() {
+        out.push_str(&fleet::yaml::write(&Value::Object(rest)));
+    }
+    out
 }
 
 fn pretty(value: &Value) -> String {

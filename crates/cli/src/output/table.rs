@@ -8,24 +8,28 @@ use super::Tone;
 pub(crate) struct Table {
     heading: Vec<String>,
     rows: Vec<Vec<(String, Tone)>>,
-    /// Printed as they are, after the rows.
+    /// Printed after the rows.
     lines: Vec<(String, Tone)>,
 }
 
 impl Table {
     pub(crate) fn new<T: AsRef<str>>(heading: impl IntoIterator<Item = T>) -> Table {
         Table {
-            heading: heading.into_iter().map(|name| name.as_ref().to_uppercase()).collect(),
+            heading: heading
+                .into_iter()
+                .map(|name| escaped(&name.as_ref().to_uppercase()))
+                .collect(),
             ..Table::default()
         }
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells = cells.into_iter().map(|(text, tone)| (escaped(&text), tone));
+        self.rows.push(cells.collect());
     }
 
-    pub(crate) fn line(&mut self, text: impl Into<String>, tone: Tone) {
-        self.lines.push((text.into(), tone));
+    pub(crate) fn line(&mut self, text: impl AsRef<str>, tone: Tone) {
+        self.lines.push((escaped(text.as_ref()), tone));
     }
 
     pub(crate) fn render(&self, colour: bool) -> String {
@@ -112,12 +116,24 @@ impl Table {
     }
 }
 
+/// Text without control characters: a value must neither break a row nor steer the terminal.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
 /// A value as a cell shows it.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
-        Value::String(text) => text.replace('\n', "\\n"),
+        Value::String(text) => escaped(text),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) if items.iter().all(|item| item.get("id").is_some_and(Value::is_string)) => {
             items.iter().map(|item| cell(&item["id"])).collect::<Vec<_>>().join(",")
@@ -130,5 +146,24 @@ pub(crate) fn cell(value: &Value) -> String {
             .collect::<Vec<_>>()
             .join(","),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        let mut table = Table::new(["id", "text"]);
+        let text = "a\u{1b}[31mb\u{7}\tc\r\nd\u{9b}e";
+        table.row([(cell(&"x".into()), Tone::Plain), (text.to_owned(), Tone::Plain)]);
+        table.row([(cell(&text.into()), Tone::Plain), ("ümlaut".to_owned(), Tone::Plain)]);
+        table.line(text, Tone::Plain);
+        let shown = table.render(false);
+        assert!(!shown.replace('\n', "").contains(char::is_control), "{shown:?}");
+        assert_eq!(shown.lines().count(), 4);
+        assert!(shown.ends_with("a\\u{1b}[31mb\\u{7}\\tc\\r\\nd\\u{9b}e\n"), "{shown}");
+        assert!(shown.contains("ümlaut"));
     }
 }

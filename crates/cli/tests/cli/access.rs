@@ -35,6 +35,8 @@ fn contexts() {
         "flux-resourceset-cli --context=demo cluster list -o name",
         "flux-resourceset-cli config use-context demo -o name",
         "flux-resourceset-cli config current-context -o table",
+        "flux-resourceset-cli config current-context",
+        "flux-resourceset-cli config current-context -o json",
         &set("demo --token-command 'echo read-token' -o name"),
         "flux-resourceset-cli cluster list -o name",
         &set("demo --token-command 'exit 3' -o name"),

@@ -222,12 +222,85 @@ fn edit_opens_again_when_it_is_refused() {
         "editor",
         "if grep -q '^# error' \"$1\"; then cp \"$1\" second; sed -i 's/NOT OK/fine/' \"$1\"; else sed -i 's/app: podinfo/app: NOT OK/' \"$1\"; fi\n",
     );
-    transcript!(
-        world,
-        "EDITOR='sh editor' flux-resourceset-cli edit namespace podinfo -o name",
+    // A person is at a terminal: `script` makes one.
+    let at_a_terminal = |line: &str| {
+        world.file("line", &format!("flux-resourceset-cli {line} >stdout 2>stderr\n"));
+        let shown = "code=$?; cat stdout; cat stderr >&2; exit $code";
+        format!("script --quiet --return --command 'sh line' /dev/null </dev/null; {shown}")
+    };
+    let mut seen = world.transcript(&[
+        &at_a_terminal("edit namespace podinfo -o name").replace("script", "EDITOR='sh editor' script"),
         "cat second",
         "flux-resourceset-cli namespace get podinfo -o jsonpath='{.labels.app}'",
-        "EDITOR='sed -i s/^id:/ids:/' flux-resourceset-cli edit namespace podinfo",
+    ]);
+    seen.push_str(&world.transcript(&[
+        &at_a_terminal("edit namespace podinfo").replace("script", "EDITOR='sed -i s/^id:/ids:/' script"),
+    ]));
+    insta::with_settings!({omit_expression => true}, { insta::assert_snapshot!(seen) });
+    // An editor that never gets it right is not asked for ever.
+    world.file("worse", "echo x >>count; echo \"x$(wc -l <count): 1\" >>\"$1\"\n");
+    let line = at_a_terminal("edit namespace podinfo").replace("script", "EDITOR='sh worse' script");
+    let ran = world.sh(&line);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("error:").count(), 10, "{}", ran.stderr);
+    assert!(ran.stderr.contains("your text is in"), "{}", ran.stderr);
+}
+
+#[test]
+fn edit_without_a_terminal_is_refused_once_and_loses_nothing() {
+    let world = World::demo();
+    world.file("worse", "echo x >>count; echo \"x$(wc -l <count): 1\" >>\"$1\"\n");
+    let ran = world.sh("EDITOR='sh worse' flux-resourceset-cli edit namespace podinfo");
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{}", ran.stderr);
+    assert_eq!(world.sh("wc -l <count").stdout.trim(), "1");
+    let (_, path) = ran.stderr.trim_end().split_once("your text is in ").unwrap();
+    assert!(std::fs::read_to_string(path).unwrap().contains("\nx1: 1\n"));
+}
+
+#[test]
+fn documents_take_every_name_of_a_kind() {
+    let world = World::demo();
+    let document =
+        |kind: &str| format!("kind: {kind}\nid: x\ncomponent_path: x\noci_url: oci://example.com/x\noci_tag: v1\n");
+    for name in [
+        "component",
+        "components",
+        "platform_component",
+        "platform-components",
+        "platform_components",
+    ] {
+        world.file("x.yaml", &document(name));
+        for (line, code) in [
+            ("diff -f x.yaml -o name", 1),
+            ("apply -f x.yaml -o name", 0),
+            ("delete -f x.yaml -o name", 0),
+        ] {
+            let ran = world.sh(&format!("flux-resourceset-cli {line}"));
+            let seen = (ran.code, ran.stdout.as_str());
+            assert_eq!(seen, (code, "platform_components/x\n"), "{name} {line}: {}", ran.stderr);
+        }
+    }
+    // The names of a kind that comes with them, too.
+    world.file("mixed.yaml", &MIXED.replace("kind: quotas", "kind: quota"));
+    let ran = world.sh("flux-resourceset-cli apply -f mixed.yaml -o name");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("quotas/small"), "{}", ran.stdout);
+}
+
+#[test]
+fn only_ids_may_be_missing_from_what_is_deleted() {
+    let world = World::demo();
+    world.file("id.yaml", "kind: namespace\nid: nope\n");
+    world.file("kind.yaml", "kind: namepsaces\nid: podinfo\n");
+    world.file("none.yaml", "kind: namespace\n");
+    transcript!(
+        world,
+        "flux-resourceset-cli delete -f id.yaml --ignore-not-found -o table",
+        "flux-resourceset-cli delete -f id.yaml",
+        "flux-resourceset-cli delete -f kind.yaml --ignore-not-found",
+        "flux-resourceset-cli delete namepsace podinfo --ignore-not-found",
+        "flux-resourceset-cli delete -f none.yaml --ignore-not-found",
+        "flux-resourceset-cli apply -f none.yaml",
     );
 }
 

@@ -45,6 +45,7 @@ fn a_kind_that_is_added_has_its_commands() {
         "flux-resourceset-cli network-policy create bad --target-namespace x --ingress-rule to=y",
         "flux-resourceset-cli network-policy where allow-monitoring -o table",
         "flux-resourceset-cli inputs demo-cluster-01 network-policy",
+        "flux-resourceset-cli cluster list -o table",
         "flux-resourceset-cli network-policy unassign allow-monitoring --cluster demo-cluster-01 -o name",
         "flux-resourceset-cli network-policy assign allow-monitoring --cluster demo-cluster-01 -o name",
         "flux-resourceset-cli network-policy update allow-monitoring --target-namespace other -o name",

@@ -31,6 +31,33 @@ fn formats() {
 }
 
 #[test]
+fn tables_do_not_steer_the_terminal() {
+    let world = World::demo();
+    world.file(
+        "x.json",
+        r#"{"kind": "namespaces", "id": "x", "annotations": {"a": "\u001b[31mred\u0007\ttab\r\nline\u009b"}}"#,
+    );
+    world
+        .sh("flux-resourceset-cli apply -f x.json --reason \"$(printf 'bell\\007\\033[2J')\"")
+        .json();
+    for line in [
+        "get namespace x -o wide",
+        "changes -o table",
+        "history namespace x -o wide",
+    ] {
+        let ran = world.sh(&format!("flux-resourceset-cli {line}"));
+        assert_eq!(ran.code, 0, "{line}: {}", ran.stderr);
+        assert!(
+            !ran.stdout.replace('\n', "").contains(char::is_control),
+            "{line}: {:?}",
+            ran.stdout
+        );
+    }
+    let shown = world.sh("flux-resourceset-cli get namespace x -o wide").stdout;
+    assert!(shown.contains(r"a=\u{1b}[31mred\u{7}\ttab\r\nline\u{9b}"), "{shown}");
+}
+
+#[test]
 fn the_log() {
     transcript!(
         World::demo(),

@@ -21,6 +21,52 @@ fn refusals_show_every_field() {
 }
 
 #[test]
+fn what_an_unset_variable_leaves_is_wrong_usage() {
+    let world = World::demo();
+    let before = world.sh("flux-resourceset-cli changes").json();
+    for line in [
+        "namespace create e1 --cluster ''",
+        "namespace create e1 --cluster demo-cluster-01 --cluster ''",
+        "namespace create ''",
+        "namespace create ' '",
+        "namespace get ''",
+        "namespace delete ''",
+        "namespace edit ''",
+        "namespace history ''",
+        "namespace where ''",
+        "namespace assign '' --all",
+        "namespace assign podinfo --cluster ''",
+        "component unassign podinfo --cluster ''",
+        "component patch podinfo --cluster '' --set a=1",
+        "component override podinfo --cluster '' --oci-tag v1",
+        "component unpin podinfo --cluster=",
+        "component pins ''",
+        "cluster create c --cluster-dns c.example.com --environment dev --component ''",
+        "cluster diagnostics ''",
+        "get '' podinfo",
+        "get namespace ''",
+        "delete namespace '' --ignore-not-found",
+        "edit namespace ''",
+        "history namespace ''",
+        "changes --id ''",
+        "export namespace ''",
+        "export -l ''",
+        "inputs '' component",
+        "kind get ''",
+        "kind delete ''",
+        "demo add-namespace '' x",
+        "demo add-namespace demo-cluster-01 ''",
+        "demo patch-component demo-cluster-01 '' --set a=1",
+        "config use-context ''",
+    ] {
+        let ran = world.sh(&format!("flux-resourceset-cli {line}"));
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{line}: {}", ran.stderr);
+        assert!(ran.stderr.contains("empty"), "{line}: {}", ran.stderr);
+    }
+    assert_eq!(world.sh("flux-resourceset-cli changes").json(), before);
+}
+
+#[test]
 fn exit_codes_tell_scripts_what_happened() {
     let world = World::demo();
     for (line, code) in [
@@ -87,6 +133,7 @@ fn tokens_without_the_right_are_told_apart() {
         "FLUX_API_TOKEN=wrong flux-resourceset-cli cluster list",
         "flux-resourceset-cli namespace create x",
         "FLUX_API_TOKEN= flux-resourceset-cli cluster list",
+        "FLUX_API_WRITE_TOKEN=wrong flux-resourceset-cli namespace create x",
     );
 }
 

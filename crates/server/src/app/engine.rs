@@ -23,6 +23,8 @@ const QUEUE: usize = 1024;
 /// How much one commit may take on: writers that wait share it, but none waits for ever.
 const MOST_WRITES: usize = 256;
 const MOST_OPERATIONS: usize = 10_000;
+/// How often the log is looked at, when the head moves all the time.
+const FOLLOW_EVERY: Duration = Duration::from_millis(10);
 /// How often the store is asked whether the snapshot is current, when nothing happens.
 const CONFIRM_EVERY: Duration = Duration::from_secs(5);
 
@@ -175,14 +177,28 @@ impl Task {
         let mut confirm = tokio::time::interval(CONFIRM_EVERY);
         confirm.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let store = self.store.clone();
+        let mut company = Company::default();
+        // Our own commits move the head too: under many of them, the log is looked at now and then, not after each.
+        let mut followed = tokio::time::Instant::now();
+        let mut due = None;
         loop {
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
-                    Some(first) => self.commit(gather(first, &mut requests)).await,
+                    Some(first) => {
+                        let group = company.gather(first, &mut requests).await;
+                        let writers = group.len();
+                        self.commit(group).await;
+                        company.left(writers, requests.len());
+                    }
                     None => return,
                 },
-                () = store.head_moved() => self.follow().await,
+                () = store.head_moved(), if due.is_none() => due = Some(followed + FOLLOW_EVERY),
+                () = tokio::time::sleep_until(due.unwrap_or(followed)), if due.is_some() => {
+                    due = None;
+                    self.follow().await;
+                    followed = tokio::time::Instant::now();
+                }
                 _ = confirm.tick() => self.follow().await,
             }
         }
@@ -336,16 +352,41 @@ impl Task {
     }
 }
 
-/// The first request and those that wait behind it.
-fn gather(first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request> {
-    let mut operations = first.operations.len();
-    let mut group = vec![first];
-    while group.len() < MOST_WRITES && operations < MOST_OPERATIONS {
-        let Ok(request) = requests.try_recv() else { break };
-        operations += request.operations.len();
-        group.push(request);
+/// How many writers there seem to be. Those of the last commit have just been answered and may well be back in a moment:
+/// waiting for them that long lets all share one commit, where two halves would take turns. A writer alone waits for nobody.
+#[derive(Default)]
+struct Company {
+    expected: usize,
+    since: Option<Instant>,
+}
+
+impl Company {
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    async fn gather(&self, first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request> {
+        let fresh = self.since.is_some_and(|since| since.elapsed() < 2 * Self::MOMENT);
+        let expected = if fresh { self.expected } else { 1 };
+        let until = tokio::time::Instant::now() + Self::MOMENT;
+        let mut operations = first.operations.len();
+        let mut group = vec![first];
+        while group.len() < MOST_WRITES && operations < MOST_OPERATIONS {
+            let next = match requests.try_recv() {
+                Ok(request) => Some(request),
+                Err(_) if group.len() >= expected => None,
+                Err(_) => tokio::time::timeout_at(until, requests.recv()).await.ok().flatten(),
+            };
+            let Some(request) = next else { break };
+            operations += request.operations.len();
+            group.push(request);
+        }
+        group
     }
-    group
+
+    /// A commit of so many writers ended, and so many others wait.
+    fn left(&mut self, writers: usize, waiting: usize) {
+        self.expected = writers + waiting;
+        self.since = Some(Instant::now());
+    }
 }
 
 fn judge(group: &[Request], base: Arc<Fleet>) -> Judged {
