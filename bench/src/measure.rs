@@ -202,7 +202,7 @@ impl<'a> Bench<'a> {
             commits: seen,
             checkpoints,
         } = syncs;
-        let detail = format!("{seen} syncs for {commits} commits, {checkpoints} checkpoints beside them");
+        let detail = format!("{seen} syncs for {commits} commits, and {checkpoints} of checkpoints beside them");
         // After a checkpoint SQLite begins its log anew, and the new header costs a sync of its own.
         let between = seen - seen.saturating_sub(commits).min(checkpoints);
         let measured = format!("{:.2}", between as f64 / commits as f64);

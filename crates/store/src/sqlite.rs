@@ -299,46 +299,125 @@ async fn write(
     batches: &[Batch],
     records: &[RevisionRecord],
 ) -> sqlx::Result<Result<(), CommitError>> {
-    if !begun {
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await?;
-    }
-    if head(conn).await? != base {
+    let mut opening = QueryBuilder::new(if begun { "" } else { "BEGIN IMMEDIATE; " });
+    let row = opening.push(SELECT_HEAD).build().fetch_optional(&mut *conn).await?;
+    if row.map_or(Ok(Head::default()), |row| head_of(&row))? != base {
         return Ok(Err(CommitError::Conflict));
     }
-    for rows in chunks(records) {
-        let mut sql = QueryBuilder::new("INSERT INTO revisions (revision, at, actor, request_id, reason, digest) ");
-        sql.push_values(rows, |mut row, record| {
-            row.push_bind(integer(record.revision.0))
-                .push_bind(&record.author.at)
-                .push_bind(&record.author.actor);
-            row.push_bind(&record.author.request_id)
-                .push_bind(&record.author.reason);
-            row.push_bind(&record.digest.0[..]);
-        });
-        sql.build().execute(&mut *conn).await?;
-    }
-    let changes: Vec<_> = records.iter().flat_map(RevisionRecord::records).collect();
-    for rows in chunks(&changes) {
-        let mut sql = QueryBuilder::new("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
-        sql.push_values(rows, |mut row, record| {
-            row.push_bind(integer(record.revision.0))
-                .push_bind(integer(record.index));
-            row.push_bind(record.change.kind.clone())
-                .push_bind(record.change.id.clone());
-            row.push_bind(record.change.origin.clone());
-            row.push_bind(record.change.before.as_ref().map(Json::as_str));
-            row.push_bind(record.change.after.as_ref().map(Json::as_str));
-        });
-        sql.build().execute(&mut *conn).await?;
-    }
     let batch = net(batches);
-    if let Err(e) = apply(conn, &batch).await {
-        let violated = e.as_database_error().is_some_and(|e| e.is_unique_violation());
-        let duplicate = if violated { duplicate(conn, &batch).await? } else { None };
-        return duplicate.map_or(Err(e), |duplicate| Ok(Err(duplicate)));
+    let mut script = Script::default();
+    script.log(records);
+    script.state(&batch);
+    let Err(e) = script.commit(conn).await else {
+        return Ok(Ok(()));
+    };
+    let violated = e.as_database_error().is_some_and(|e| e.is_unique_violation());
+    let duplicate = if violated { duplicate(conn, &batch).await? } else { None };
+    duplicate.map_or(Err(e), |duplicate| Ok(Err(duplicate)))
+}
+
+/// The statements of one transaction, sent together: each trip to the connection's thread and back costs more than a small
+/// statement does.
+struct Script {
+    sql: QueryBuilder<sqlx::Sqlite>,
+    rows: usize,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Script {
+            sql: QueryBuilder::new(""),
+            rows: 0,
+        }
     }
-    sqlx::query("COMMIT").execute(&mut *conn).await?;
-    Ok(Ok(()))
+}
+
+impl Script {
+    /// Appends the revisions to the log.
+    fn log(&mut self, records: &[RevisionRecord]) {
+        for rows in chunks(records) {
+            self.sql
+                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, digest) ");
+            self.sql.push_values(rows, |mut row, record| {
+                row.push_bind(integer(record.revision.0))
+                    .push_bind(&record.author.at)
+                    .push_bind(&record.author.actor);
+                row.push_bind(&record.author.request_id)
+                    .push_bind(&record.author.reason);
+                row.push_bind(&record.digest.0[..]);
+            });
+            self.end(rows.len());
+        }
+        let changes: Vec<_> = records.iter().flat_map(RevisionRecord::records).collect();
+        for rows in chunks(&changes) {
+            self.sql
+                .push("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
+            self.sql.push_values(rows, |mut row, record| {
+                row.push_bind(integer(record.revision.0))
+                    .push_bind(integer(record.index));
+                row.push_bind(record.change.kind.clone())
+                    .push_bind(record.change.id.clone());
+                row.push_bind(record.change.origin.clone());
+                row.push_bind(record.change.before.as_ref().map(Json::as_str));
+                row.push_bind(record.change.after.as_ref().map(Json::as_str));
+            });
+            self.end(rows.len());
+        }
+    }
+
+    /// Brings the state from one revision to another.
+    fn state(&mut self, batch: &Batch) {
+        // All of them leave before any comes in, so that two resources can swap their unique value.
+        let mut leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();
+        leaving.sort_by_key(|change| &change.kind);
+        for rows in leaving.chunk_by(|a, b| a.kind == b.kind).flat_map(chunks) {
+            // One kind at a time, which is looked up in the index; for a list of pairs, SQLite may scan the table.
+            self.sql.push("DELETE FROM resources WHERE kind = ");
+            self.sql.push_bind(rows[0].kind.clone()).push(" AND id IN (");
+            let mut ids = self.sql.separated(", ");
+            for change in rows {
+                ids.push_bind(change.id.clone());
+            }
+            self.sql.push(")");
+            self.end(rows.len());
+        }
+        let coming: Vec<_> = batch
+            .changes
+            .iter()
+            .filter_map(|change| Some((change, change.after.as_ref()?)))
+            .collect();
+        for rows in chunks(&coming) {
+            self.sql
+                .push("INSERT INTO resources (kind, id, unique_key, origin, body) ");
+            self.sql.push_values(rows, |mut row, (change, body)| {
+                row.push_bind(change.kind.clone()).push_bind(change.id.clone());
+                row.push_bind(&change.unique)
+                    .push_bind(change.origin.clone())
+                    .push_bind(body.as_str());
+            });
+            self.end(rows.len());
+        }
+        for (key, value) in &batch.applied {
+            self.sql.push("INSERT INTO applied (key, value) VALUES (");
+            self.sql.push_bind(key).push(", ").push_bind(value);
+            self.sql
+                .push(") ON CONFLICT (key) DO UPDATE SET value = excluded.value");
+            self.end(1);
+        }
+    }
+
+    fn end(&mut self, rows: usize) {
+        self.sql.push("; ");
+        self.rows += rows;
+    }
+
+    async fn commit(mut self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+        // Small ones come again and are kept prepared; the text of a large one is a megabyte that no other has.
+        const KEPT: usize = 64;
+        let kept = self.rows <= KEPT;
+        self.sql.push("COMMIT").build().persistent(kept).execute(conn).await?;
+        Ok(())
+    }
 }
 
 /// What the batches add up to, from the first `before` of each resource to its last `after`: one transaction needs to write
@@ -370,44 +449,6 @@ fn net(batches: &[Batch]) -> Cow<'_, Batch> {
     Cow::Owned(net)
 }
 
-/// Brings the state from one revision to another.
-async fn apply(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<()> {
-    // All of them leave before any comes in, so that two resources can swap their unique value.
-    let mut leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();
-    leaving.sort_by_key(|change| &change.kind);
-    for rows in leaving.chunk_by(|a, b| a.kind == b.kind).flat_map(chunks) {
-        // One kind at a time, which is looked up in the index; for a list of pairs, SQLite may scan the table.
-        let mut sql = QueryBuilder::new("DELETE FROM resources WHERE kind = ");
-        sql.push_bind(rows[0].kind.clone()).push(" AND id IN (");
-        let mut ids = sql.separated(", ");
-        for change in rows {
-            ids.push_bind(change.id.clone());
-        }
-        sql.push(")").build().execute(&mut *conn).await?;
-    }
-    let coming: Vec<_> = batch
-        .changes
-        .iter()
-        .filter_map(|change| Some((change, change.after.as_ref()?)))
-        .collect();
-    for rows in chunks(&coming) {
-        let mut sql = QueryBuilder::new("INSERT INTO resources (kind, id, unique_key, origin, body) ");
-        sql.push_values(rows, |mut row, (change, body)| {
-            row.push_bind(change.kind.clone()).push_bind(change.id.clone());
-            row.push_bind(&change.unique)
-                .push_bind(change.origin.clone())
-                .push_bind(body.as_str());
-        });
-        sql.build().execute(&mut *conn).await?;
-    }
-    for (key, value) in &batch.applied {
-        let sql =
-            "INSERT INTO applied (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-        sqlx::query(sql).bind(key).bind(value).execute(&mut *conn).await?;
-    }
-    Ok(())
-}
-
 /// The change of `batch` whose unique value is taken. SQLite says only that there is one.
 async fn duplicate(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<Option<CommitError>> {
     let mut values = HashSet::new();
@@ -426,10 +467,11 @@ async fn duplicate(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<O
 }
 
 async fn head(conn: &mut SqliteConnection) -> sqlx::Result<Head> {
-    let sql = "SELECT revision, digest FROM revisions ORDER BY revision DESC LIMIT 1";
-    let row = sqlx::query(sql).fetch_optional(conn).await?;
+    let row = sqlx::query(SELECT_HEAD).fetch_optional(conn).await?;
     row.map_or(Ok(Head::default()), |row| head_of(&row))
 }
+
+const SELECT_HEAD: &str = "SELECT revision, digest FROM revisions ORDER BY revision DESC LIMIT 1";
 
 /// What [`head_of`], [`author_of`] and [`change_of`] read.
 const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
