@@ -1,6 +1,7 @@
 //! The one way to write: operations against a snapshot give the changes of one revision and the snapshot after it, or a
 //! refusal. Pure code; whoever calls it makes the changes durable before anyone sees them.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -406,10 +407,15 @@ impl Draft<'_> {
     /// A new cluster shows every array of references there is, and one that is there keeps the ones it has. A kind that came
     /// later does not change a cluster until something refers to it.
     fn fill_references(&self, id: &str, value: &mut Value) {
-        let present = self.now().cluster(id).map(|cluster| cluster.document().body.parse());
         let kinds = self.now().kinds();
-        for array in kinds.definitions().filter_map(|kind| kind.references.as_deref()) {
-            if value.get(array).is_none() && present.as_ref().is_none_or(|present| present.get(array).is_some()) {
+        let arrays = kinds.definitions().filter_map(|kind| kind.references.as_deref());
+        let missing: Vec<&str> = arrays.filter(|array| value.get(array).is_none()).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let present = self.now().cluster(id).map(|cluster| cluster.document().body.parse());
+        for array in missing {
+            if present.as_ref().is_none_or(|present| present.get(array).is_some()) {
                 value[array] = json!([]);
             }
         }
@@ -916,13 +922,14 @@ impl Draft<'_> {
                 continue;
             };
             let after = cluster.document().body.parse();
-            let before = self
-                .base
-                .cluster(id)
-                .map_or(Value::Null, |cluster| cluster.document().body.parse());
+            // Looked at only for a reference that dangles, which is rare.
+            let before = LazyCell::new(|| self.base.cluster(id).map(|cluster| cluster.document().body.parse()));
             for kind in kinds.definitions() {
                 let array = kind.references.as_deref().expect("definitions have references");
-                let old: BTreeSet<&str> = references(kind, &before).iter().map(reference_id).collect();
+                let is_old = |target: &str| {
+                    let before = before.as_ref().map_or(&[][..], |before| references(kind, before));
+                    before.iter().any(|reference| reference_id(reference) == target)
+                };
                 let mut seen = BTreeSet::new();
                 for (n, reference) in references(kind, &after).iter().enumerate() {
                     let target = reference_id(reference);
@@ -935,7 +942,7 @@ impl Draft<'_> {
                         .now()
                         .definitions(&kind.name)
                         .is_some_and(|all| all.get(target).is_some());
-                    if !exists && !old.contains(target) && !self.rules.allow_dangling {
+                    if !exists && !self.rules.allow_dangling && !is_old(target) {
                         errors.push(Violation::new(
                             pointer(),
                             format!("there is no {} \"{target}\"", kind.singular),
