@@ -121,7 +121,7 @@ pub struct Options {
         env = "SHUTDOWN_GRACE",
         global = true,
         value_name = "SECONDS",
-        default_value = "25"
+        default_value = "20"
     )]
     pub shutdown_grace: String,
     /// How logs are written: `text` or `json`.
