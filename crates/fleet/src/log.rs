@@ -62,6 +62,8 @@ pub struct Change {
     pub origin: Option<Arc<str>>,
     /// A value that no two resources of the kind may share (a cluster's DNS name); the store enforces it.
     pub unique: Option<String>,
+    /// Whether that value is the one it had before, so that a store may leave it where it is. Like it, not in the log.
+    pub keeps_unique: bool,
 }
 
 impl Change {

@@ -369,6 +369,8 @@ pub(crate) struct Edit {
     dirty: BTreeMap<Arc<str>, OrdSet<Arc<str>>>,
     /// Clusters whose DNS name another one still held when they were put.
     waiting: Vec<Arc<str>>,
+    /// The clusters' documents that were looked at last: one write needs the same one several times.
+    parsed: BTreeMap<Arc<str>, Arc<Value>>,
 }
 
 impl Edit {
@@ -378,7 +380,28 @@ impl Edit {
             kinds_changed: false,
             dirty: BTreeMap::new(),
             waiting: Vec::new(),
+            parsed: BTreeMap::new(),
         }
+    }
+
+    /// The document of a cluster as it is now.
+    pub(crate) fn cluster_value(&mut self, id: &str) -> Option<Arc<Value>> {
+        let cluster = self.fleet.clusters.get(id)?;
+        if let Some(value) = self.parsed.get(id) {
+            return Some(value.clone());
+        }
+        let (id, value) = (cluster.document().id.clone(), Arc::new(cluster.document().body.parse()));
+        self.keep_parsed(id, value.clone());
+        Some(value)
+    }
+
+    fn keep_parsed(&mut self, id: Arc<str>, value: Arc<Value>) {
+        // A write that selects the whole fleet must not hold it all parsed.
+        const MOST: usize = 64;
+        if self.parsed.len() >= MOST {
+            self.parsed.clear();
+        }
+        self.parsed.insert(id, value);
     }
 
     pub(crate) fn put_kind(&mut self, name: Arc<str>, source: Option<(Json, Option<Arc<str>>)>) {
@@ -493,7 +516,7 @@ impl Edit {
 
     fn put_cluster(&mut self, id: Arc<str>, after: Option<Json>, value: Option<Value>) {
         let old = self.fleet.clusters.get(&id).cloned();
-        let old_value = old.as_ref().map(|cluster| cluster.document().body.parse());
+        let old_value = self.cluster_value(&id);
         if let Some(old) = &old {
             let key = &old.head.dns_key;
             if self
@@ -506,14 +529,16 @@ impl Edit {
             }
         }
         let Some(body) = after else {
-            self.refer(&id, old_value.as_ref(), None);
+            self.refer(&id, old_value.as_deref(), None);
             self.fleet.clusters.remove(&id);
+            self.parsed.remove(&id);
             return;
         };
         let value = value.unwrap_or_else(|| body.parse());
         let document = Document::new(id.clone(), body);
         let cluster = Arc::new(Cluster::new(document, &value, &self.fleet.kinds));
-        self.refer(&id, old_value.as_ref(), Some(&value));
+        self.refer(&id, old_value.as_deref(), Some(&value));
+        self.keep_parsed(id.clone(), Arc::new(value));
         let key = cluster.head.dns_key.clone();
         if self.fleet.by_dns.contains_key(&key) {
             self.waiting.push(id.clone());
@@ -527,17 +552,21 @@ impl Edit {
     fn refer(&mut self, id: &Arc<str>, before: Option<&Value>, after: Option<&Value>) {
         let kinds = self.fleet.kinds.clone();
         for kind in kinds.definitions() {
-            let ids = |value: Option<&Value>| -> OrdSet<String> {
-                let references = value.map_or(&[][..], |value| inputs::references(kind, value));
-                references
-                    .iter()
-                    .map(|reference| inputs::reference_id(reference).to_owned())
-                    .collect()
-            };
-            let (old, new) = (ids(before), ids(after));
-            if old == new {
+            let references = |value| Option::map_or(value, &[][..], |value| inputs::references(kind, value));
+            let (old, new) = (references(before), references(after));
+            // Most writes change something else.
+            if old
+                .iter()
+                .map(inputs::reference_id)
+                .eq(new.iter().map(inputs::reference_id))
+            {
                 continue;
             }
+            let ids = |references: &[Value]| -> OrdSet<String> {
+                let ids = references.iter().map(inputs::reference_id);
+                ids.map(str::to_owned).collect()
+            };
+            let (old, new) = (ids(old), ids(new));
             let Some(definitions) = self.fleet.definitions.get_mut(&kind.name) else {
                 continue;
             };
@@ -558,11 +587,16 @@ impl Edit {
                 definitions.users.entry(key).or_default().insert(id.clone());
             }
         }
-        let keys = |value: Option<&Value>| -> OrdSet<String> {
-            let labels = value.and_then(|value| value.get("labels")).and_then(Value::as_object);
+        let labels = |value: Option<&Value>| value.and_then(|value| value.get("labels")).cloned();
+        let (old, new) = (labels(before), labels(after));
+        if old == new {
+            return;
+        }
+        let keys = |labels: Option<Value>| -> OrdSet<String> {
+            let labels = labels.as_ref().and_then(Value::as_object);
             labels.into_iter().flatten().map(|(key, _)| key.clone()).collect()
         };
-        let (old, new) = (keys(before), keys(after));
+        let (old, new) = (keys(old), keys(new));
         for gone in old.iter().filter(|key| !new.contains(*key)) {
             let left = self.fleet.label_keys.get(gone.as_str()).copied().unwrap_or_default();
             match left {

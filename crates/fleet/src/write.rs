@@ -466,19 +466,29 @@ impl Draft<'_> {
     }
 
     fn merge(&mut self, n: usize, kind: &Kind, id: &str, form: patch::Form, value: &Value) -> Result<(), Refusal> {
-        let Some(document) = self.now().document(&kind.name, id) else {
+        let present = match &*kind.name {
+            CLUSTERS => self.edit.cluster_value(id),
+            name => self
+                .now()
+                .document(name, id)
+                .map(|document| Arc::new(document.body.parse())),
+        };
+        let Some(present) = present else {
             return Err(self.not_found(&kind.name, id));
         };
-        let mut merged = document.body.parse();
+        let mut merged = Value::clone(&present);
         if form == patch::Form::Merge && &*kind.name == CLUSTERS {
             self.refuse_null_references(&merged, value)?;
         }
-        patch::apply(form, self.now().kinds(), kind, &mut merged, value).map_err(|errors| self.under_value(errors))?;
+        let apply = |merged: &mut Value| patch::apply(form, self.now().kinds(), kind, merged, value);
+        apply(&mut merged).map_err(|errors| self.under_value(errors))?;
         if merged.get("id").is_none() {
             return Err(self.under_value(vec![Violation::new("/id", "an id never changes")]));
         }
-        let (id, merged) = self.document(kind, Some(id), merged.clone()).map_err(|mut refusal| {
+        let (id, merged) = self.document(kind, Some(id), merged).map_err(|mut refusal| {
             let value_at = if self.rules.batch { "/value" } else { "" };
+            let mut merged = Value::clone(&present);
+            let _once_more = apply(&mut merged);
             for error in refusal.errors.iter_mut().filter(|_| form == patch::Form::Merge) {
                 if let Some(pointer) = error.pointer.strip_prefix(value_at) {
                     error.pointer = format!("{value_at}{}", as_sent(pointer, &merged, value));
@@ -682,10 +692,12 @@ impl Draft<'_> {
                 (DECOMMISSIONS, _) => Rank::Decommission,
                 _ => Rank::Definition,
             };
-            let unique = match (&**kind, &after) {
-                (CLUSTERS, Some(_)) => self.now().cluster(id).map(|cluster| cluster.head().dns_key.to_string()),
+            let unique_in = |fleet: &Fleet| match &**kind {
+                CLUSTERS => fleet.cluster(id).map(|cluster| cluster.head().dns_key.to_string()),
                 _ => None,
             };
+            let unique = unique_in(self.now());
+            let keeps_unique = unique == unique_in(self.base);
             let change = Change {
                 kind: kind.clone(),
                 id: id.clone(),
@@ -693,6 +705,7 @@ impl Draft<'_> {
                 after,
                 origin: origin.clone(),
                 unique,
+                keeps_unique,
             };
             changes.push((rank, change));
         }
@@ -913,15 +926,15 @@ impl Draft<'_> {
     }
 
     /// Each reference that the write adds must be to something that is there, and none may be there twice.
-    fn judge_references(&self) -> Result<(), Refusal> {
+    fn judge_references(&mut self) -> Result<(), Refusal> {
         let mut errors = Vec::new();
         let mut twice = Vec::new();
-        let kinds = self.now().kinds();
-        for id in self.touched_ids(CLUSTERS) {
-            let Some(cluster) = self.now().cluster(id) else {
+        let kinds = self.now().kinds().clone();
+        let touched: Vec<_> = self.touched_ids(CLUSTERS).cloned().collect();
+        for id in &touched {
+            let Some(after) = self.edit.cluster_value(id) else {
                 continue;
             };
-            let after = cluster.document().body.parse();
             // Looked at only for a reference that dangles, which is rare.
             let before = LazyCell::new(|| self.base.cluster(id).map(|cluster| cluster.document().body.parse()));
             for kind in kinds.definitions() {
@@ -1042,19 +1055,19 @@ impl Draft<'_> {
     /// No cluster's reply may break the ExternalService contract.
     fn judge_contract(&self) -> Result<(), Refusal> {
         let mut breaches = Vec::new();
-        let mut judge = |id: &Arc<str>, kind: &Kind, pointer: String| {
+        let mut judge = |id: &Arc<str>, kind: &Kind, pointer: &dyn Fn() -> String| {
             let Some(cluster) = self.now().cluster(id) else { return };
             if let Some(breach) = self.now().breach(cluster, kind) {
                 let detail = format!(
                     "cluster \"{id}\", {}: {breach}",
                     kind.path.as_deref().unwrap_or_default()
                 );
-                breaches.push((id.to_string(), Violation::new(pointer, detail)));
+                breaches.push((id.to_string(), Violation::new(pointer(), detail)));
             }
         };
         for id in self.touched_ids(CLUSTERS) {
             for kind in self.now().kinds().definitions() {
-                judge(id, kind, self.blame(CLUSTERS, id, ""));
+                judge(id, kind, &|| self.blame(CLUSTERS, id, ""));
             }
         }
         for (name, clusters) in self.edit.dirty() {
@@ -1064,7 +1077,7 @@ impl Draft<'_> {
             let by_definition = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
             let blamed = by_definition.unwrap_or_else(|| self.blame(KINDS, name, ""));
             for id in clusters {
-                judge(id, kind, blamed.clone());
+                judge(id, kind, &|| blamed.clone());
             }
         }
         contract(breaches)

@@ -79,6 +79,7 @@ fn change(id: String, before: Option<Json>, after: Json) -> Change {
     Change {
         kind: "clusters".into(),
         unique: Some(format!("{id}.example.com")),
+        keeps_unique: before.is_some(),
         id: id.into(),
         before,
         after: Some(after),

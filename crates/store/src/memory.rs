@@ -63,7 +63,9 @@ impl Content {
                 .insert(key, (Resource { kind, id, body, origin }, unique));
         }
         self.applied.extend(batch.applied.iter().cloned());
-        record.changes.iter_mut().for_each(|change| change.unique = None);
+        for change in &mut record.changes {
+            (change.unique, change.keeps_unique) = (None, false);
+        }
         self.log.push_back(Arc::new(record));
         Ok(())
     }

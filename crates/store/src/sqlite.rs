@@ -367,8 +367,23 @@ impl Script {
 
     /// Brings the state from one revision to another.
     fn state(&mut self, batch: &Batch) {
+        let stays = |change: &Change| change.before.is_some() && change.after.is_some() && change.keeps_unique;
+        let (staying, moving): (Vec<_>, Vec<_>) = batch.changes.iter().partition(|change| stays(change));
+        // Most writes change a body. Its row is written where it is, and no index is touched.
+        for change in staying {
+            self.sql.push("UPDATE resources SET body = ");
+            self.sql.push_bind(change.after.as_ref().map(Json::as_str));
+            self.sql.push(", origin = ").push_bind(change.origin.clone());
+            self.sql.push(" WHERE kind = ").push_bind(change.kind.clone());
+            self.sql.push(" AND id = ").push_bind(change.id.clone());
+            self.end(1);
+        }
         // All of them leave before any comes in, so that two resources can swap their unique value.
-        let mut leaving: Vec<_> = batch.changes.iter().filter(|change| change.before.is_some()).collect();
+        let mut leaving: Vec<_> = moving
+            .iter()
+            .copied()
+            .filter(|change| change.before.is_some())
+            .collect();
         leaving.sort_by_key(|change| &change.kind);
         for rows in leaving.chunk_by(|a, b| a.kind == b.kind).flat_map(chunks) {
             // One kind at a time, which is looked up in the index; for a list of pairs, SQLite may scan the table.
@@ -381,8 +396,7 @@ impl Script {
             self.sql.push(")");
             self.end(rows.len());
         }
-        let coming: Vec<_> = batch
-            .changes
+        let coming: Vec<_> = moving
             .iter()
             .filter_map(|change| Some((change, change.after.as_ref()?)))
             .collect();
@@ -440,6 +454,7 @@ fn net(batches: &[Batch]) -> Cow<'_, Batch> {
                     let first: &mut Change = &mut net.changes[*place.get()];
                     *first = Change {
                         before: first.before.take(),
+                        keeps_unique: first.keeps_unique && change.keeps_unique,
                         ..change.clone()
                     };
                 }
@@ -506,6 +521,7 @@ fn change_of(row: &SqliteRow, names: &mut Names) -> sqlx::Result<Option<(usize, 
         after: row.try_get::<Option<&str>, _>(10)?.map(Json::from_canonical),
         origin: row.try_get::<Option<&str>, _>(11)?.map(|origin| names.share(origin)),
         unique: None,
+        keeps_unique: false,
     };
     Ok(Some((index as usize, change)))
 }

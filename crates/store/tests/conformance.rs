@@ -73,6 +73,7 @@ for_every_engine! {
     a_unique_value_counts_within_its_kind,
     a_unique_value_is_free_again_after_its_owner_is_gone,
     two_resources_swap_their_unique_values_in_one_revision,
+    a_resource_that_changes_its_body_keeps_its_unique_value,
     audit_filters_by_kind_id_and_actor,
     audit_never_splits_a_revision,
     applied_notes_survive_and_the_last_one_counts,
@@ -97,6 +98,7 @@ fn change(kind: &str, id: &str, before: Option<&str>, after: Option<&str>) -> Ch
         after: after.map(json),
         origin: None,
         unique: None,
+        keeps_unique: false,
     }
 }
 
@@ -488,6 +490,39 @@ async fn two_resources_swap_their_unique_values_in_one_revision(f: Fixture) {
         .commit(f.store.head().await.unwrap(), &[batch(vec![cluster("c", None, "x")])])
         .await;
     assert!(matches!(taken, Err(CommitError::Duplicate { .. })), "{taken:?}");
+}
+
+async fn a_resource_that_changes_its_body_keeps_its_unique_value(f: Fixture) {
+    let body = |from: &str, to: &str| Change {
+        unique: Some("x".to_owned()),
+        keeps_unique: true,
+        ..change("clusters", "a", Some(from), Some(to))
+    };
+    commit(&*f.store, &[batch(vec![cluster("a", None, "x")])]).await;
+    // Two writers in one commit, and then one who renames it between two who do not.
+    let two = [batch(vec![body("x", "1")]), batch(vec![body("1", "2")])];
+    commit(&*f.store, &two).await;
+    let after: Vec<_> = resources(&*f.store).await.into_iter().map(|one| one.body).collect();
+    assert_eq!(after, [json("2")]);
+    let taken = |dns| batch(vec![cluster("b", None, dns)]);
+    let refused = f.store.commit(f.store.head().await.unwrap(), &[taken("x")]).await;
+    assert!(matches!(refused, Err(CommitError::Duplicate { .. })), "{refused:?}");
+
+    let renamed = Change {
+        unique: Some("y".to_owned()),
+        ..change("clusters", "a", Some("3"), Some("4"))
+    };
+    let still = Change {
+        unique: Some("y".to_owned()),
+        ..body("4", "5")
+    };
+    let three = [batch(vec![body("2", "3")]), batch(vec![renamed]), batch(vec![still])];
+    commit(&*f.store, &three).await;
+    let refused = f.store.commit(f.store.head().await.unwrap(), &[taken("y")]).await;
+    assert!(matches!(refused, Err(CommitError::Duplicate { .. })), "{refused:?}");
+    commit(&*f.store, &[taken("x")]).await;
+    let after: Vec<_> = resources(&*f.store).await.into_iter().map(|one| one.body).collect();
+    assert_eq!(after, [json("5"), json("x")]);
 }
 
 /// Six revisions by two actors, on two kinds.

@@ -25,6 +25,7 @@ fn batch(id: &str) -> Batch {
         after: Some(Json::from_canonical("{}")),
         origin: None,
         unique: None,
+        keeps_unique: false,
     };
     Batch {
         author: Author::default(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use fleet::Fleet;
-use fleet::log::{Author, Batch, Change, Head, Revision, RevisionRecord};
+use fleet::log::{Author, Batch, Change, Revision, RevisionRecord};
 use fleet::operation::Operation;
 use fleet::refusal::Refusal;
 use fleet::write::Rules;
@@ -167,8 +167,6 @@ struct Task {
 struct Judged {
     results: Vec<Result<Written, WriteError>>,
     batches: Vec<Batch>,
-    /// The head after each batch.
-    heads: Vec<Head>,
     last: Arc<Fleet>,
 }
 
@@ -257,17 +255,14 @@ impl Task {
     fn publish(&mut self, group: Vec<Request>, judged: Judged) {
         self.metrics.commits.inc();
         self.metrics.writes.inc_by(judged.batches.len() as u64);
-        for (batch, head) in judged.batches.iter().zip(&judged.heads) {
-            let author = &batch.author;
-            info!(
-                head = %format_args!("{}:{}", head.revision, head.digest),
-                actor = author.actor,
-                request_id = author.request_id,
-                reason = author.reason,
-                changes = batch.changes.len(),
-                "committed"
-            );
-        }
+        // One line per commit, not per write: who wrote what is in the log of the fleet, and the requests have theirs.
+        let head = judged.last.head();
+        info!(
+            head = %format_args!("{}:{}", head.revision, head.digest),
+            writes = judged.batches.len(),
+            changes = judged.batches.iter().map(|batch| batch.changes.len()).sum::<usize>(),
+            "committed"
+        );
         self.fleet.store(judged.last);
         self.status.confirm();
         self.describe();
@@ -393,7 +388,6 @@ fn judge(group: &[Request], base: Arc<Fleet>) -> Judged {
     let mut judged = Judged {
         results: Vec::with_capacity(group.len()),
         batches: Vec::new(),
-        heads: Vec::new(),
         last: base,
     };
     for request in group {
@@ -412,7 +406,6 @@ fn judge(group: &[Request], base: Arc<Fleet>) -> Judged {
                 };
                 let head = RevisionRecord::on(judged.last.head(), &batch).head();
                 judged.last = Arc::new(outcome.committed(head));
-                judged.heads.push(head);
                 let written = Written {
                     revision: head.revision,
                     changes: batch.changes.clone(),

@@ -464,6 +464,7 @@ fn flux_paths(kinds: &Kinds, paths: &mut Map<String, Value>) {
         .answer(200, "The clusters.", inputs(cluster))
         .answer_plain(304, "The list is still the one that If-None-Match names.")
         .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(404, "There never was a cluster.")
         .problem(422, "The list is larger than Flux takes.");
     add(paths, "/api/v2/flux/clusters", "get", list);
     for kind in kinds.definitions() {

@@ -117,6 +117,11 @@ pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap)
 
 async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
     let wanted = list_query(app, uri)?;
+    let fleet = app.fleet();
+    // Like a DNS name that was never known. An empty store, by a wrong DATABASE_URL say, must not empty whoever asks.
+    if fleet.clusters().is_empty() && fleet.decommissions().is_empty() {
+        return Err(Problem::not_found("this fleet never had a cluster"));
+    }
     let found = app.read(move |app| app.cluster_list(&wanted)).await;
     found.ok_or_else(Problem::internal)?.map_err(|error| match error {
         ListError::Selector(error) => Problem::bad_request(error.to_string()),

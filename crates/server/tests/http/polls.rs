@@ -21,6 +21,17 @@ fn unpacked(reply: &Reply) -> String {
     text
 }
 
+/// A wrong `DATABASE_URL` gives an empty store. Whoever provisions clusters from the list keeps what it has.
+#[tokio::test]
+async fn a_fleet_that_never_had_a_cluster_has_no_list_and_one_that_lost_its_last_has_an_empty_one() {
+    let app = Setup::default().empty().start().await;
+    app.get(LIST).await.expect(404);
+    app.post("/clusters", &bare("only")).await.expect(201);
+    app.get(LIST).await.expect(200);
+    app.delete("/clusters/only").await.expect(204);
+    assert_eq!(app.get(LIST).await.expect(200).json(), json!({"inputs": []}));
+}
+
 #[tokio::test]
 async fn the_demo_fleet_is_answered_as_the_book_says() {
     let app = TestApp::start().await;
@@ -399,6 +410,7 @@ async fn what_would_break_the_contract_is_never_sent() {
         after: Some(Json::new(&broken)),
         origin: None,
         unique: Some(DEMO_DNS.into()),
+        keeps_unique: false,
     };
     let batch = Batch {
         changes: vec![change],
