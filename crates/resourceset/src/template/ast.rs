@@ -1,0 +1,230 @@
+//! What the parser makes of a template.
+//!
+//! Everything that an error can point at knows its position and prints itself as Go does, which is not always as it was
+//! written: blanks are lost, delimiters become braces.
+
+use std::{collections::HashMap, fmt};
+
+use super::{call::Callee, number::Number};
+use crate::strconv::quote;
+
+/// Something that an error can point at.
+pub(super) trait Place: fmt::Display {
+    /// Where it starts, in bytes. For a field after a term that is where the field starts.
+    fn pos(&self) -> usize;
+}
+
+/// The templates that a text defines, and itself.
+#[derive(Debug)]
+pub(super) struct Trees {
+    /// All lists of nodes. A node refers to those that it contains by number, so that nothing nests, however deep the
+    /// text does.
+    pub(super) lists: Vec<List>,
+    pub(super) by_name: HashMap<Box<[u8]>, ListId>,
+}
+
+impl Trees {
+    pub(super) fn list(&self, id: ListId) -> &[Node] {
+        self.lists.get(id.0).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The nodes between two delimiters that belong together, or of a whole template.
+pub(super) type List = Vec<Node>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListId(pub(super) usize);
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Text(Box<str>),
+    Action(Pipe),
+    If(Branches),
+    With(Branches),
+    Range(Range),
+    Template(Invocation),
+    Break,
+    Continue,
+}
+
+/// `if` and `with`, whose `else if` and `else with` follow one another here, though they nest in Go.
+#[derive(Debug)]
+pub(super) struct Branches {
+    pub(super) branches: Vec<(Pipe, ListId)>,
+    pub(super) otherwise: Option<ListId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Range {
+    pub(super) pipe: Pipe,
+    pub(super) body: ListId,
+    pub(super) otherwise: Option<ListId>,
+}
+
+/// `template "name" pipeline`.
+#[derive(Debug)]
+pub(super) struct Invocation {
+    pub(super) pos: usize,
+    pub(super) name: Box<[u8]>,
+    pub(super) pipe: Option<Pipe>,
+}
+
+/// Commands joined by `|`, perhaps with variables that take the result. Never empty.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) pos: usize,
+    /// The names, with `$`.
+    pub(super) variables: Vec<Box<str>>,
+    /// `=`, not `:=`.
+    pub(super) assigns: bool,
+    pub(super) commands: Vec<Command>,
+}
+
+/// A term and its arguments.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) pos: usize,
+    pub(super) first: Term,
+    pub(super) args: Vec<Term>,
+}
+
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) pos: usize,
+    pub(super) kind: TermKind,
+}
+
+#[derive(Debug)]
+pub(super) enum TermKind {
+    Bool(bool),
+    Dot,
+    Nil,
+    Number {
+        text: Box<str>,
+        number: Number,
+    },
+    String {
+        quoted: Box<str>,
+        text: Box<[u8]>,
+    },
+    /// `.a.b`.
+    Field(Vec<Box<str>>),
+    /// `$x.a.b`; the name with `$`.
+    Variable {
+        name: Box<str>,
+        fields: Vec<Box<str>>,
+    },
+    Function {
+        name: Box<str>,
+        callee: Callee,
+    },
+    /// `(pipeline).a.b` or `function.a.b`.
+    Chain {
+        of: Box<Term>,
+        fields: Vec<Box<str>>,
+    },
+    Pipe(Box<Pipe>),
+}
+
+impl Place for Pipe {
+    fn pos(&self) -> usize {
+        self.pos
+    }
+}
+
+impl Place for Command {
+    fn pos(&self) -> usize {
+        self.pos
+    }
+}
+
+impl Place for Term {
+    fn pos(&self) -> usize {
+        self.pos
+    }
+}
+
+impl Place for Invocation {
+    fn pos(&self) -> usize {
+        self.pos
+    }
+}
+
+impl fmt::Display for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.variables.is_empty() {
+            f.write_str(&self.variables.join(", "))?;
+            f.write_str(if self.assigns { " = " } else { " := " })?;
+        }
+        for (index, command) in self.commands.iter().enumerate() {
+            let separator = if index > 0 { " | " } else { "" };
+            write!(f, "{separator}{command}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.first.fmt_argument(f)?;
+        for arg in &self.args {
+            f.write_str(" ")?;
+            arg.fmt_argument(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dotted =
+            |f: &mut fmt::Formatter<'_>, fields: &[Box<str>]| fields.iter().try_for_each(|field| write!(f, ".{field}"));
+        match &self.kind {
+            TermKind::Bool(value) => write!(f, "{value}"),
+            TermKind::Dot => f.write_str("."),
+            TermKind::Nil => f.write_str("nil"),
+            TermKind::Number { text, .. }
+            | TermKind::String { quoted: text, .. }
+            | TermKind::Function { name: text, .. } => f.write_str(text),
+            TermKind::Field(fields) => dotted(f, fields),
+            TermKind::Variable { name, fields } => {
+                f.write_str(name)?;
+                dotted(f, fields)
+            }
+            TermKind::Chain { of, fields } => {
+                of.fmt_argument(f)?;
+                dotted(f, fields)
+            }
+            TermKind::Pipe(pipe) => write!(f, "{pipe}"),
+        }
+    }
+}
+
+impl Term {
+    /// Whether a value can be piped into it, as far as its form tells.
+    pub(super) const fn is_executable(&self) -> bool {
+        !matches!(
+            self.kind,
+            TermKind::Bool(_) | TermKind::Dot | TermKind::Nil | TermKind::Number { .. } | TermKind::String { .. }
+        )
+    }
+
+    /// Within something larger a pipeline stands in parentheses.
+    fn fmt_argument(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let TermKind::Pipe(pipe) = &self.kind {
+            write!(f, "({pipe})")
+        } else {
+            write!(f, "{self}")
+        }
+    }
+}
+
+impl fmt::Display for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{{template {}", quote(&self.name))?;
+        if let Some(pipe) = &self.pipe {
+            write!(f, " {pipe}")?;
+        }
+        f.write_str("}}")
+    }
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Writes or checks the golden files of crates/resourceset/tests/corpus with the real Flux Operator CLI, the judge of our
+# renderer. Installs the CLI with Go where it is missing; FLUX_OPERATOR_CLI names one that is there.
+#
+#   scripts/judge.sh --write [FILE…]   write the golden of each case, or of those given
+#   scripts/judge.sh --check [FILE…]   fail when a golden is not what the judge says
+#
+# A case is <area>/<name>.yaml, a ResourceSet, with <name>.inputs.yaml or <name>.providers.yaml beside it. Its golden is
+# what the judge prints; or a line "error:" and the judge's complaint, of which only the first line is kept if it crashed.
+set -euo pipefail
+version=0.58.1
+corpus="$(cd "$(dirname "$0")/.." && pwd)/crates/resourceset/tests/corpus"
+
+# The judge's verdict on a case, on stdout.
+verdict() {
+  local name=${1%.yaml} out
+  local args=(build resourceset --filename "$1")
+  [[ -e $name.inputs.yaml ]] && args+=(--inputs-from "$name.inputs.yaml")
+  [[ -e $name.providers.yaml ]] && args+=(--inputs-from-provider "$name.providers.yaml")
+  out=$(mktemp)
+  # No cluster of this machine may show, which else sets the namespace.
+  if KUBECONFIG=/dev/null "$FLUX_OPERATOR_CLI" "${args[@]}" >"$out" 2>"$out.err"; then
+    cat "$out"
+  else
+    echo "error:"
+    sed -e '1s/^✗ //' -e '/^panic:/q' "$out.err"
+  fi
+  rm -f "$out" "$out.err"
+}
+
+judge() {
+  local golden=${2%.yaml}.golden
+  if [[ $1 == --write ]]; then
+    verdict "$2" >"$golden.new"
+    mv "$golden.new" "$golden"
+  else
+    diff --unified --label "$golden" "$golden" --label judge <(verdict "$2")
+  fi
+}
+
+case ${1:-} in
+  --case) # One case, called by the loop below.
+    judge "$2" "$3"
+    exit
+    ;;
+  --write | --check) ;;
+  *)
+    sed -n '2,/^set/{/^#/p}' "$0" >&2
+    exit 2
+    ;;
+esac
+
+if [[ -z ${FLUX_OPERATOR_CLI:-} ]]; then
+  cache="${XDG_CACHE_HOME:-$HOME/.cache}/flux-resourceset/flux-operator-$version"
+  FLUX_OPERATOR_CLI=$cache/cli
+  if [[ ! -x $FLUX_OPERATOR_CLI ]]; then
+    echo "installing the Flux Operator CLI $version (a few minutes)" >&2
+    GOBIN=$cache go install "github.com/controlplaneio-fluxcd/flux-operator/cmd/cli@v$version"
+  fi
+fi
+export FLUX_OPERATOR_CLI
+# Dates without a zone are local, and the golden files are of a machine on UTC.
+unset TZ
+if [[ $(date +%z) != +0000 ]]; then
+  export TZ=UTC
+fi
+
+mode=$1
+shift
+if (($# > 0)); then
+  printf '%s\0' "$@"
+else
+  find "$corpus" -name '*.yaml' ! -name '*.inputs.yaml' ! -name '*.providers.yaml' -print0 | sort --zero-terminated
+fi | xargs --null --no-run-if-empty --max-args=1 --max-procs="$(nproc)" "$0" --case "$mode"
