@@ -11,7 +11,8 @@ use crate::snapshot::{Cluster, Fleet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// The problem's class: `dangling`, `stalled`, `unused`, `contract`.
+    /// The problem's class: `dangling`, `stalled`, `unused`, `ignored`, `contract`; of what is rendered, `template`, `duplicate`,
+    /// `unmet`.
     pub code: &'static str,
     pub kind: String,
     pub id: String,
@@ -45,77 +46,120 @@ impl Fleet {
                 } else {
                     "does not exist"
                 };
-                found.push(Diagnostic {
-                    code: "unused",
-                    kind: kind.name.to_string(),
-                    id: id.to_owned(),
-                    detail: format!("the cluster has patches for \"{id}\", which {why}"),
-                });
+                let detail = format!("the cluster has patches for \"{id}\", which {why}");
+                found.push(Diagnostic::new("unused", kind, id, detail));
             }
         }
         found
+    }
+
+    /// Dependencies that will never be met on a cluster with this document.
+    pub(crate) fn stalls(&self, document: &Value) -> Vec<Diagnostic> {
+        let kinds = self.kinds().definitions();
+        kinds.flat_map(|kind| self.stalls_of(kind, document)).collect()
     }
 
     fn diagnose_kind(&self, kind: &Kind, cluster: &Cluster, document: &Value, found: &mut Vec<Diagnostic>) {
         let Some(definitions) = self.definitions(&kind.name) else {
             return;
         };
-        let mut report = |code, id: &str, detail: String| {
-            found.push(Diagnostic {
-                code,
-                kind: kind.name.to_string(),
-                id: id.to_owned(),
-                detail,
-            });
+        for reference in references(kind, document) {
+            let id = reference_id(reference);
+            if definitions.get(id).is_none() {
+                let detail = format!("there is no {} \"{id}\": the reference is skipped", kind.singular);
+                found.push(Diagnostic::new("dangling", kind, id, detail));
+            }
+        }
+        for reference in references(kind, document) {
+            let Some(definition) = definitions.get(reference_id(reference)) else {
+                continue;
+            };
+            let effective = Effective::new(kind, definition.value(), reference, document);
+            if !is_off(&kind.flux.off, &effective) {
+                found.extend(ignored(kind, definition.value(), &effective));
+            }
+        }
+        found.extend(self.stalls_of(kind, document));
+        if let Err(breach) = inputs::body(kind, cluster, definitions) {
+            found.push(Diagnostic::new("contract", kind, "", breach.to_string()));
+        }
+    }
+
+    fn stalls_of(&self, kind: &Kind, document: &Value) -> Vec<Diagnostic> {
+        let (Some(definitions), Some(field)) = (self.definitions(&kind.name), &kind.flux.depends_on) else {
+            return Vec::new();
         };
         let mut running = BTreeMap::new();
         for reference in references(kind, document) {
             let id = reference_id(reference);
-            match definitions.get(id) {
-                Some(definition) => {
-                    let effective = Effective::new(kind, definition.value(), reference, document);
-                    if !is_off(&kind.flux.off, &effective) {
-                        running.insert(id, kind.renders(definition.value()));
-                    }
-                }
-                None => report(
-                    "dangling",
-                    id,
-                    format!("there is no {} \"{id}\": the reference is skipped", kind.singular),
-                ),
+            let Some(definition) = definitions.get(id) else {
+                continue;
+            };
+            let effective = Effective::new(kind, definition.value(), reference, document);
+            if !is_off(&kind.flux.off, &effective) {
+                running.insert(id, (definition, kind.renders(definition.value())));
             }
         }
-        if let Some(field) = &kind.flux.depends_on {
-            for (id, object) in &running {
-                let definition = definitions.get(id).expect("it runs");
-                for dependency in definition.value()[field]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str)
-                {
-                    match (running.get(dependency), object) {
-                        (None, _) => report(
-                            "stalled",
-                            id,
-                            format!("waits for \"{dependency}\", which does not run on this cluster"),
-                        ),
-                        (Some(other), object) if other != object => report(
-                            "stalled",
-                            id,
-                            format!(
-                                "is a {} and cannot wait for \"{dependency}\", which is a {}",
-                                object.unwrap_or("resource"),
-                                other.unwrap_or("resource")
-                            ),
-                        ),
-                        _ => {}
-                    }
-                }
+        let mut found = Vec::new();
+        for (id, (definition, object)) in &running {
+            let dependencies = definition.value()[field].as_array().into_iter().flatten();
+            for dependency in dependencies.filter_map(Value::as_str) {
+                let detail = match running.get(dependency) {
+                    None => format!("waits for \"{dependency}\", which does not run on this cluster"),
+                    Some((_, other)) if other != object => format!(
+                        "is a {} and cannot wait for \"{dependency}\", which is a {}",
+                        object.unwrap_or("resource"),
+                        other.unwrap_or("resource")
+                    ),
+                    Some(_) => continue,
+                };
+                found.push(Diagnostic::new("stalled", kind, id, detail));
             }
         }
-        if let Err(breach) = inputs::body(kind, cluster, definitions) {
-            report("contract", "", breach.to_string());
+        found
+    }
+}
+
+/// What an input has and the object that Flux makes of it has no use for.
+fn ignored(kind: &Kind, definition: &Value, effective: &Effective<'_>) -> Vec<Diagnostic> {
+    let Some(rule) = kind.render(definition) else {
+        return Vec::new();
+    };
+    let id = effective.get("id").and_then(Value::as_str).unwrap_or_default();
+    let report = |what: String| {
+        let detail = format!("{what} has no effect: it becomes a {}", rule.object);
+        Diagnostic::new("ignored", kind, id, detail)
+    };
+    let mut found = Vec::new();
+    for (field, value) in &rule.ignores {
+        match effective.get(field) {
+            Some(given) if given == value || (value.is_null() && !given.is_null()) => {
+                found.push(report(format!("{field} = {given}")));
+            }
+            _ => {}
+        }
+    }
+    let patches = effective.get("patches").and_then(Value::as_object);
+    for (key, value) in patches.into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let fits =
+            |pattern: &Option<regex::Regex>, text: &str| pattern.as_ref().is_none_or(|pattern| pattern.is_match(text));
+        if !fits(&rule.patch_keys, key) {
+            found.push(report(format!("the patch \"{key}\"")));
+        } else if !fits(&rule.patch_values, &text) {
+            found.push(report(format!("part of the value of the patch \"{key}\"")));
+        }
+    }
+    found
+}
+
+impl Diagnostic {
+    fn new(code: &'static str, kind: &Kind, id: &str, detail: String) -> Self {
+        Diagnostic {
+            code,
+            kind: kind.name.to_string(),
+            id: id.to_owned(),
+            detail,
         }
     }
 }

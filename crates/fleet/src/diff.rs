@@ -1,18 +1,20 @@
 //! Two documents, compared field by field.
 
-use fleet::refusal::segment;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::refusal::segment;
+
 /// One field that differs. What is absent is `None`, which null is not.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Difference {
-    pub(crate) pointer: String,
-    pub(crate) before: Option<Value>,
-    pub(crate) after: Option<Value>,
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    pub pointer: String,
+    pub before: Option<Value>,
+    pub after: Option<Value>,
 }
 
 impl Difference {
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let mut out = Map::from_iter([("pointer".to_owned(), Value::from(self.pointer.as_str()))]);
         for (name, value) in [("before", &self.before), ("after", &self.after)] {
             if let Some(value) = value {
@@ -23,7 +25,7 @@ impl Difference {
     }
 
     /// `"2" -> "3"`, or the one value that there is.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => format!("{before} -> {after}"),
             (None, Some(after)) => after.to_string(),
@@ -34,7 +36,7 @@ impl Difference {
 }
 
 /// What differs between two documents. Either may be absent. References are told apart by their id, not by their place.
-pub(crate) fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<Difference> {
+pub fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<Difference> {
     let mut found = Vec::new();
     let empty = json!({});
     walk(

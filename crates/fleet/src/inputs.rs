@@ -181,6 +181,23 @@ impl<'a> Effective<'a> {
         self.overridden.iter().copied()
     }
 
+    /// Whether another one would be written the same, by the same kind for the same cluster.
+    pub(crate) fn same(&self, other: &Effective<'_>) -> bool {
+        self.fields == other.fields
+    }
+
+    /// The input, but for its cluster block.
+    pub(crate) fn nested(&self, kind: &Kind) -> Map<String, Value> {
+        let mut out = self.to_map();
+        for (target, fields) in &kind.flux.nest {
+            let inner: Map<_, _> = fields.iter().filter_map(|field| out.remove_entry(field)).collect();
+            if !inner.is_empty() {
+                out.insert(target.clone(), inner.into());
+            }
+        }
+        out
+    }
+
     pub fn to_map(&self) -> Map<String, Value> {
         self.fields
             .iter()

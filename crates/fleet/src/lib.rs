@@ -3,9 +3,13 @@
 //! No I/O, no clock, no environment: everything here is a function of its arguments.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod budget;
 pub mod diagnose;
+pub mod diff;
 pub mod document;
+pub mod effect;
 pub mod files;
+pub mod history;
 pub mod inputs;
 pub mod json;
 pub mod kind;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use crate::json::Json;
@@ -31,6 +31,20 @@ impl fmt::Display for Revision {
 /// SHA-256 over a revision's content and its predecessor's digest. Zero before the first revision.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// Reads what is displayed.
+    pub fn parse(text: &str) -> Option<Digest> {
+        let mut digest = Digest::default();
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (n, byte) in digest.0.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
+        }
+        Some(digest)
+    }
+}
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,6 +107,39 @@ pub struct Author {
     pub reason: Option<String>,
 }
 
+/// What a revision takes from clusters, by their DNS names in lower case: what the removal budget counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Clusters of which Flux removes something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// Clusters that were deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<String>,
+    /// Whether somebody said that it is meant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirmed: bool,
+}
+
+impl Removed {
+    /// How many clusters.
+    pub fn count(&self) -> usize {
+        self.lost.len() + self.deleted.len()
+    }
+
+    /// As it is stored: absent where nothing is removed.
+    pub fn to_text(&self) -> Option<String> {
+        (self.count() > 0).then(|| serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// What [`Removed::to_text`] wrote.
+    pub fn from_text(text: Option<&str>) -> Result<Self, String> {
+        text.map_or(Ok(Removed::default()), |text| {
+            serde_json::from_str(text).map_err(|error| error.to_string())
+        })
+    }
+}
+
 /// A batch of changes that a store is asked to commit as one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -100,6 +147,7 @@ pub struct Batch {
     pub changes: Vec<Change>,
     /// Notes kept beside the state and never rolled back: the digest of each kind file that was applied.
     pub applied: Vec<(String, String)>,
+    pub removed: Removed,
 }
 
 /// A revision as the log holds it.
@@ -108,6 +156,7 @@ pub struct RevisionRecord {
     pub revision: Revision,
     pub author: Author,
     pub changes: Vec<Change>,
+    pub removed: Removed,
     pub digest: Digest,
 }
 
@@ -118,6 +167,7 @@ impl RevisionRecord {
             revision: base.revision.next(),
             author: batch.author.clone(),
             changes: batch.changes.clone(),
+            removed: batch.removed.clone(),
             digest: Digest::default(),
         };
         record.digest = record.chained(base.digest);
@@ -158,6 +208,10 @@ impl RevisionRecord {
             part(&mut hash, change.before.as_ref().map(Json::as_str));
             part(&mut hash, change.after.as_ref().map(Json::as_str));
             part(&mut hash, change.origin.as_deref());
+        }
+        // Most revisions remove nothing.
+        if let Some(removed) = self.removed.to_text() {
+            part(&mut hash, Some(&removed));
         }
         Digest(hash.finalize().into())
     }

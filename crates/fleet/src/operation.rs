@@ -57,6 +57,11 @@ pub enum Verb {
         on: Target,
         drop_patches: bool,
     },
+    /// Makes a resource what it was: not there, or this very document, whatever it lacks that a write of today would not.
+    Restore {
+        id: String,
+        value: Option<Value>,
+    },
     /// Sets and removes values that clusters give a definition.
     Patch {
         id: String,

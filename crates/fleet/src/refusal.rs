@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::log::Digest;
+
 /// One thing that is wrong, and where: a JSON pointer into the document that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Violation {
@@ -58,6 +60,23 @@ pub enum Reason {
     Protected,
     /// The resource is not in the version that the request names.
     Stale,
+    /// More clusters would lose something than anybody said was meant.
+    RemovalBudget,
+    /// The write would no longer do what its plan said.
+    PlanChanged,
+    /// What would be undone was changed again.
+    Conflict,
+}
+
+/// What a change would remove, against the budget for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Removals {
+    /// Clusters that the change itself takes something from: the number to confirm.
+    pub count: usize,
+    /// The same, with what was removed lately.
+    pub window: usize,
+    /// None: there is no budget.
+    pub budget: Option<usize>,
 }
 
 /// A refused write: nothing was changed.
@@ -68,6 +87,10 @@ pub struct Refusal {
     pub errors: Vec<Violation>,
     /// The clusters that are in the way, for reasons that have some.
     pub clusters: Vec<String>,
+    /// The resources that are in the way, as `kind/id`.
+    pub resources: Vec<String>,
+    /// For [`Reason::RemovalBudget`].
+    pub removals: Option<Box<Removals>>,
 }
 
 impl Refusal {
@@ -77,7 +100,15 @@ impl Refusal {
             detail: detail.into(),
             errors: Vec::new(),
             clusters: Vec::new(),
+            resources: Vec::new(),
+            removals: None,
         }
+    }
+
+    /// A write that does otherwise than was planned.
+    pub fn plan_changed(now: Digest) -> Self {
+        let detail = format!("the write would not do what was planned any more; its plan is now {now}");
+        Refusal::new(Reason::PlanChanged, detail)
     }
 
     pub fn at(reason: Reason, pointer: &str, detail: impl Into<String>) -> Self {

@@ -83,6 +83,11 @@ impl Cluster {
         &self.head.document
     }
 
+    /// Whether it refers to anything of a kind.
+    pub(crate) fn refers_to(&self, kind: &str) -> bool {
+        self.list(kind).is_some()
+    }
+
     fn list(&self, kind: &str) -> Option<&List> {
         self.lists.iter().find(|list| &*list.kind == kind)
     }

@@ -198,6 +198,21 @@ impl Draft<'_> {
                 }
                 Ok(())
             }
+            (name, Verb::Restore { id, value: None }) => {
+                let kind = self.kind(name)?;
+                match self.now().document(name, id) {
+                    Some(_) => self.delete(n, &kind, id, false),
+                    None => Ok(()),
+                }
+            }
+            (name, Verb::Restore { id, value: Some(value) }) => {
+                let kind = self.kind(name)?;
+                let errors = kind.validate(value);
+                match errors.is_empty() {
+                    true => self.put(n, name, id.as_str().into(), Some(value.clone()), origin),
+                    false => Err(self.under_value(errors)),
+                }
+            }
             (name, Verb::Delete { id, cascade }) => {
                 let kind = self.kind(name)?;
                 self.check_version(name, id, operation)?;
@@ -580,8 +595,8 @@ impl Draft<'_> {
     fn run_on_kinds(&mut self, n: usize, verb: &Verb, operation: &Operation) -> Result<(), Refusal> {
         let (id, value) = match verb {
             Verb::Create { id, value } | Verb::Apply { id, value } => (id.clone(), value),
-            Verb::Replace { id, value } => (Some(id.clone()), value),
-            Verb::Delete { id, .. } => {
+            Verb::Replace { id, value } | Verb::Restore { id, value: Some(value) } => (Some(id.clone()), value),
+            Verb::Delete { id, .. } | Verb::Restore { id, value: None } => {
                 self.check_version(KINDS, id, operation)?;
                 if id == CLUSTERS {
                     return Err(Refusal::at(
@@ -729,7 +744,11 @@ impl Draft<'_> {
             };
         };
         match &self.operations[*n].verb {
-            verb @ (Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Merge { .. }) => {
+            verb @ (Verb::Create { .. }
+            | Verb::Replace { .. }
+            | Verb::Apply { .. }
+            | Verb::Merge { .. }
+            | Verb::Restore { .. }) => {
                 let pointer = match (verb, self.now().document(kind, id)) {
                     (
                         Verb::Merge {
@@ -869,9 +888,13 @@ impl Draft<'_> {
     /// The array of references of a kind goes, with the kind or to another name: empty ones go with it, others are in the way.
     fn judge_removed_array(&mut self, kind: &Arc<str>, array: &str) -> Result<(), Refusal> {
         let operation = self.touched.get(&(KINDS.into(), kind.clone())).map_or(0, |(n, _)| *n);
-        let (empty, full): (Vec<_>, Vec<_>) = holders(self.now(), array)
-            .into_iter()
-            .partition(|(_, value)| value[array] == json!([]));
+        let mut holders = holders(self.now(), array);
+        if matches!(self.operations[operation].verb, Verb::Restore { .. }) {
+            // The fleet as it was may have had such a field before the kind came, where the clusters' schema is open.
+            let clusters = self.kind(CLUSTERS)?;
+            holders.retain(|(_, value)| !clusters.validate(value).is_empty());
+        }
+        let (empty, full): (Vec<_>, Vec<_>) = holders.into_iter().partition(|(_, value)| value[array] == json!([]));
         if !full.is_empty() {
             let clusters: Vec<String> = full.into_iter().map(|(id, _)| id.to_string()).collect();
             let detail = format!("clusters still refer to {kind}: {}", some_of(&clusters));
@@ -1121,10 +1144,9 @@ fn contract(mut breaches: Vec<(String, Violation)>) -> Result<(), Refusal> {
     breaches.truncate(MOST);
     let (clusters, errors) = breaches.into_iter().unzip();
     Err(Refusal {
-        reason: Reason::Contract,
-        detail,
         errors,
         clusters,
+        ..Refusal::new(Reason::Contract, detail)
     })
 }
 

@@ -4,16 +4,19 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use fleet::Fleet;
+use fleet::effect::Effect;
+use fleet::history::{Rewind, Scope};
 use fleet::inputs::MAX_REPLY_BYTES;
 use fleet::kind::built_in;
 use fleet::log::{Batch, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::selector::Selector;
 use fleet::snapshot::Poll;
+use fleet::write::Rules;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -771,6 +774,181 @@ proptest! {
         let _ = Selector::for_fleet(&text, &common::demo());
         if let Ok(selector) = Selector::parse(&text) {
             prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+        }
+    }
+}
+
+// ---- Plans and the way back ----
+
+/// What a DNS name is answered at a path: none for 404.
+fn told(fleet: &Fleet, dns: &str, path: &str) -> Option<Vec<Value>> {
+    match fleet.poll(dns, path) {
+        Poll::Reply(reply) => {
+            let mut body: Value = serde_json::from_slice(&reply.identity()).unwrap();
+            Some(body["inputs"].as_array_mut().unwrap().drain(..).collect())
+        }
+        _ => None,
+    }
+}
+
+type Told = BTreeMap<(String, String), (BTreeSet<String>, BTreeSet<String>, BTreeSet<String>)>;
+
+/// What a change does, by comparing every answer of both fleets: added, removed and changed per DNS name and path.
+fn by_the_replies(before: &Fleet, after: &Fleet) -> Told {
+    let mut found = Told::new();
+    let mut names = BTreeSet::new();
+    let mut paths = BTreeSet::new();
+    for fleet in [before, after] {
+        names.extend(
+            fleet
+                .clusters()
+                .values()
+                .map(|cluster| cluster.head().dns_key.to_string()),
+        );
+        names.extend(fleet.decommissions().keys().map(|dns| dns.to_string()));
+        paths.extend(fleet.kinds().definitions().filter_map(|kind| kind.path.clone()));
+    }
+    for dns in &names {
+        for path in &paths {
+            let Some(new) = told(after, dns, path) else { continue };
+            let old = told(before, dns, path).unwrap_or_default();
+            let by_id = |inputs: &[Value]| -> BTreeMap<String, Value> {
+                let inputs = inputs.iter();
+                inputs
+                    .map(|input| (input["id"].as_str().unwrap().to_owned(), input.clone()))
+                    .collect()
+            };
+            let (old, new) = (by_id(&old), by_id(&new));
+            let missing = |from: &BTreeMap<String, Value>, of: &BTreeMap<String, Value>| -> BTreeSet<String> {
+                from.keys().filter(|id| !of.contains_key(*id)).cloned().collect()
+            };
+            let differs = |id: &&String| new.get(*id).is_some_and(|input| *input != old[*id]);
+            let change = (
+                missing(&new, &old),
+                missing(&old, &new),
+                old.keys().filter(differs).cloned().collect(),
+            );
+            if change != Default::default() {
+                found.insert((dns.clone(), path.clone()), change);
+            }
+        }
+    }
+    found
+}
+
+fn by_the_effect(effect: &Effect) -> Told {
+    let mut found = Told::new();
+    for cluster in &effect.clusters {
+        for (path, list) in &cluster.inputs {
+            let set = |ids: &[String]| -> BTreeSet<String> { ids.iter().cloned().collect() };
+            let changed = list.changed.iter().map(|input| input.id.clone()).collect();
+            let change = (set(&list.added), set(&list.removed), changed);
+            found.insert((cluster.dns.to_ascii_lowercase(), path.to_string()), change);
+        }
+    }
+    found
+}
+
+/// Everything but decommissions, which are never rolled back, and where kinds came from.
+fn resources(fleet: &Fleet) -> BTreeMap<String, String> {
+    let all = state(fleet).resources.into_iter();
+    let all = all.filter(|resource| &*resource.kind != "decommissions");
+    all.map(|resource| {
+        (
+            format!("{}/{}", resource.kind, resource.id),
+            resource.body.as_str().to_owned(),
+        )
+    })
+    .collect()
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn a_plan_says_what_the_replies_will_say(history in vec(batch(), 16..32)) {
+        let mut fleet = populated();
+        for operations in &history {
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
+            let effect = Effect::of(&fleet, outcome.preview(), &outcome.changes);
+            prop_assert_eq!(by_the_effect(&effect), by_the_replies(&fleet, outcome.preview()), "{:?}", operations);
+            for cluster in &effect.clusters {
+                for (_, list) in &cluster.inputs {
+                    prop_assert!(list.changed.iter().all(|input| !input.fields.is_empty()));
+                }
+            }
+            // The quick look finds the same losses as the thorough one.
+            let losing = |effect: &Effect| -> Vec<_> {
+                let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
+                losing.map(|cluster| (cluster.id.clone(), cluster.dns.clone(), cluster.deleted)).collect()
+            };
+            let losses = Effect::losses(&fleet, outcome.preview(), &outcome.changes);
+            prop_assert_eq!(losing(&losses), losing(&effect));
+            // The digest is of the effect, and of nothing else.
+            let again = Effect::of(&fleet, outcome.preview(), &outcome.changes);
+            prop_assert_eq!(effect.digest(&outcome.changes), again.digest(&outcome.changes));
+            let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
+            fleet = outcome.committed(record.head());
+        }
+    }
+
+    #[test]
+    fn the_way_back_leads_to_what_was(history in vec(batch(), 8..24), choice in any::<prop::sample::Index>()) {
+        let mut past = vec![populated()];
+        let mut log: Vec<RevisionRecord> = Vec::new();
+        for operations in &history {
+            let fleet = past.last().unwrap();
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
+            if outcome.changes.is_empty() {
+                continue;
+            }
+            let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
+            let next = outcome.committed(record.head());
+            log.push(record);
+            past.push(next);
+        }
+        let now = past.last().unwrap();
+        let at = choice.index(past.len());
+        let then = &past[at];
+        let mut rewind = Rewind::default();
+        log[at..].iter().for_each(|record| rewind.add(record));
+
+        // The past is seen as it was.
+        let rewound = now.rewound(then.revision(), &rewind).unwrap();
+        let mut seen = view(&rewound);
+        let mut was = view(then);
+        for view in [&mut seen, &mut was] {
+            view.retain(|key, _| key != "head" && !key.starts_with("schema "));
+        }
+        prop_assert_eq!(seen, was);
+
+        // And restored: by a rollback of everything, or step by step by undoing each revision.
+        let operations = now.rollback(&rewound, &rewind, &Scope::Fleet).unwrap();
+        let restored = now.write(&operations, Rules::default());
+        let protected = |fleet: &Fleet| fleet.clusters().values().any(|cluster| cluster.head().protected);
+        match &restored {
+            Ok(outcome) => prop_assert_eq!(resources(outcome.preview()), resources(then)),
+            Err(refusal) => prop_assert!(
+                refusal.reason == fleet::refusal::Reason::Protected && protected(now),
+                "{refusal:?}"
+            ),
+        }
+        let mut fleet = now.clone();
+        for (n, record) in log.iter().enumerate().rev() {
+            let operations = fleet.undo(record).unwrap();
+            match fleet.write(&operations, Rules::default()) {
+                Ok(outcome) => {
+                    prop_assert_eq!(resources(outcome.preview()), resources(&past[n]));
+                    let head = fleet.head();
+                    fleet = outcome.committed(head);
+                }
+                Err(refusal) => {
+                    prop_assert!(refusal.reason == fleet::refusal::Reason::Protected, "{refusal:?}");
+                    break;
+                }
+            }
         }
     }
 }

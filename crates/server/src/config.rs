@@ -94,9 +94,25 @@ pub struct Options {
     /// What an empty store is filled with: one JSON object with an array per kind [default: data/seed.json, if it is there].
     #[arg(long, env = "SEED_FILE", global = true, value_name = "FILE")]
     pub seed_file: Option<PathBuf>,
+    /// How many clusters may lose something, by one change or within REMOVAL_WINDOW, before a request has to confirm the number;
+    /// `off` for no limit.
+    #[arg(long, env = "REMOVAL_BUDGET", global = true, value_name = "N", default_value = "10")]
+    pub removal_budget: String,
+    /// How long a removal counts towards the budget, in seconds or as 90s, 10m, 2h.
+    #[arg(
+        long,
+        env = "REMOVAL_WINDOW",
+        global = true,
+        value_name = "TIME",
+        default_value = "10m"
+    )]
+    pub removal_window: String,
     /// A folder of kinds (*.yaml, *.yml, *.json) that are added to the built-in ones or replace them.
     #[arg(long, env = "RESOURCES_DIR", global = true, value_name = "DIR")]
     pub resources_dir: Option<PathBuf>,
+    /// A folder of ResourceSets and their providers, to render what clusters make of their inputs [default: the shipped ones].
+    #[arg(long, env = "TEMPLATES_DIR", global = true, value_name = "DIR")]
+    pub templates_dir: Option<PathBuf>,
     /// A document to serve at /openapi.yaml instead of the one that the kinds give.
     #[arg(long, env = "OPENAPI_FILE", global = true, value_name = "FILE")]
     pub openapi_file: Option<PathBuf>,
@@ -156,6 +172,14 @@ pub enum LogFormat {
     Json,
 }
 
+/// How many clusters may lose something within a while before somebody has to say that it is meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// None: there is none.
+    pub clusters: Option<usize>,
+    pub window: Duration,
+}
+
 /// The configuration, judged.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -166,7 +190,9 @@ pub struct Config {
     /// `None`: the tokens for reading also write.
     pub write_tokens: Option<TokenSource>,
     pub seed: Seed,
+    pub budget: Budget,
     pub resources_dir: Option<PathBuf>,
+    pub templates_dir: Option<PathBuf>,
     pub openapi_file: Option<PathBuf>,
     pub listen: SocketAddr,
     pub metrics: Option<SocketAddr>,
@@ -285,7 +311,19 @@ impl Options {
                 Some(path) => Seed::Named(path.clone()),
                 None => Seed::Default("data/seed.json".into()),
             },
+            budget: Budget {
+                clusters: match self.removal_budget.as_str() {
+                    "off" => None,
+                    text => Some(number("REMOVAL_BUDGET", text).map_err(|mut error| {
+                        error.problem += ", nor off";
+                        error
+                    })?)
+                    .map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
+                },
+                window: span("REMOVAL_WINDOW", &self.removal_window)?,
+            },
             resources_dir: self.resources_dir.clone(),
+            templates_dir: self.templates_dir.clone(),
             openapi_file: self.openapi_file.clone(),
             listen: address("LISTEN_ADDR", &self.listen_addr)?,
             metrics: self
@@ -316,6 +354,30 @@ fn choose<T: Copy>(variable: &'static str, text: &str, options: &[(&str, T)]) ->
 fn number(variable: &'static str, text: &str) -> Result<u64, ConfigError> {
     text.parse()
         .map_err(|_| ConfigError::new(variable, format!("\"{text}\" is not a whole number")))
+}
+
+/// A span of time: seconds, or a number with its unit.
+fn span(variable: &'static str, text: &str) -> Result<Duration, ConfigError> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit {
+        "" | "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86400),
+        _ => None,
+    };
+    let seconds = number
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor));
+    let seconds = seconds.filter(|seconds| *seconds <= 366 * 86400);
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        ConfigError::new(
+            variable,
+            format!("\"{text}\" is not a time of at most a year, as in 90s, 10m or 2h"),
+        )
+    })
 }
 
 fn address(variable: &'static str, text: &str) -> Result<SocketAddr, ConfigError> {

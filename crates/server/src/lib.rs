@@ -17,6 +17,15 @@ pub fn now() -> String {
     format!("{now:.6}")
 }
 
+/// The time of day that lies so long before another. What is no time of ours has nothing before it.
+pub fn before(at: &str, span: std::time::Duration) -> String {
+    let earlier = at
+        .parse::<jiff::Timestamp>()
+        .ok()
+        .and_then(|at| at.checked_sub(span).ok());
+    earlier.map(|earlier| format!("{earlier:.6}")).unwrap_or_default()
+}
+
 /// An id for a request: unique in this process by its counter, and between processes by its random start.
 pub fn request_id() -> String {
     static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));

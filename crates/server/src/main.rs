@@ -9,6 +9,7 @@ use clap::Parser;
 use flux_resourceset::app::App;
 use flux_resourceset::app::engine::Engine;
 use flux_resourceset::app::import::{ImportError, import};
+use flux_resourceset::app::manifests;
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
 use flux_resourceset::http::{self, Api, listen, openapi};
@@ -83,7 +84,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             start_logging(&config)?;
             let store = startup::open(&config).await?;
             let fleet = startup::prepare(&config, &*store, false).await?;
-            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default());
+            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget);
             let outcome = import(&engine, file, usize::try_from(*batch).unwrap_or(usize::MAX)).await;
             drop(engine);
             let _ended = task.await;
@@ -171,6 +172,7 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         tokio::spawn(listen::serve(listener, api, 64, Default::default(), stopping, grace));
     }
 
+    let templates = manifests::templates(config.templates_dir.as_deref())?;
     let started = async {
         let store = startup::open(config).await?;
         let fleet = startup::prepare(config, &*store, true).await?;
@@ -183,8 +185,15 @@ async fn serve(config: &Config) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone());
-    let mut app = App::new(config, engine, store.clone(), tokens.clone(), metrics.clone());
+    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget);
+    let mut app = App::new(
+        config,
+        engine,
+        store.clone(),
+        tokens.clone(),
+        metrics.clone(),
+        templates,
+    );
     if let Some(text) = override_text {
         if fleet::yaml::parse(&text).ok() != Some(openapi::document(app.fleet().kinds(), config.mode)) {
             warn!("OPENAPI_FILE differs from what the kinds give; it is served as it is");

@@ -5,12 +5,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 5] = [
+const ALLOWED: [(&str, &[&str]); 7] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
-    ("flux-resourceset", &["fleet", "store"]),
-    ("flux-resourceset-cli", &["fleet"]),
+    ("resourceset", &[]),
+    ("flux-resourceset", &["fleet", "store", "resourceset"]),
+    ("flux-resourceset-cli", &["fleet", "resourceset"]),
     ("bench", &[]),
+    ("e2e", &[]),
 ];
 
 #[test]

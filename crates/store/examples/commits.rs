@@ -69,6 +69,7 @@ async fn commit(store: &Sqlite, changes: Vec<Change>) -> Duration {
         author,
         changes,
         applied: Vec::new(),
+        ..Batch::default()
     };
     let start = Instant::now();
     store.commit(base, &[batch]).await.unwrap();

@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fleet::log::{Author, Batch, Change, ChangeRecord, Head, Revision, RevisionRecord, State};
+use fleet::log::{Author, Batch, Change, ChangeRecord, Head, Removed, Revision, RevisionRecord, State};
 
 pub use memory::Memory;
 pub use sqlite::Sqlite;
@@ -46,6 +46,9 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The records that `query` asks for, ascending.
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// What revisions since `at` (a time as they have it) took from clusters, each with its time.
+    async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError>;
 
     /// The notes kept beside the state ([`Batch::applied`]).
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use fleet::log::{Author, Batch, Head, Resource, Revision, RevisionRecord, State};
+use fleet::log::{Author, Batch, Head, Removed, Resource, Revision, RevisionRecord, State};
 
 use crate::bell::Bell;
 use crate::{AuditQuery, AuditRecord, CommitError, Store, StoreError, chain};
@@ -147,6 +147,15 @@ impl Store for Memory {
             }
         }
         Ok(found)
+    }
+
+    async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
+        let content = self.content().clone();
+        let since = content.log.iter().filter(|record| record.author.at.as_str() > since);
+        let removing = since.filter(|record| record.removed.count() > 0);
+        Ok(removing
+            .map(|record| (record.author.at.clone(), record.removed.clone()))
+            .collect())
     }
 
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fleet::json::Json;
-use fleet::log::{Author, Batch, Change, Digest, Head, Resource, Revision, RevisionRecord, State};
+use fleet::log::{Author, Batch, Change, Digest, Head, Removed, Resource, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
 use sqlx::{Connection, QueryBuilder, Row, SqliteConnection, SqlitePool};
@@ -141,6 +141,7 @@ impl Store for Sqlite {
                         revision: head.revision,
                         author: author_of(&row)?,
                         changes: Vec::new(),
+                        removed: removed_of(row.try_get(12)?)?,
                         digest: head.digest,
                     });
                 }
@@ -253,6 +254,19 @@ impl Store for Sqlite {
         read.await.map_err(|e| self.error(&e))
     }
 
+    async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
+        let read = async {
+            let sql = "SELECT at, removed FROM revisions WHERE removed IS NOT NULL AND at > ? ORDER BY at";
+            let mut rows = sqlx::query(sql).bind(since).fetch(&self.readers);
+            let mut found = Vec::new();
+            while let Some(row) = rows.try_next().await? {
+                found.push((row.try_get(0)?, removed_of(row.try_get(1)?)?));
+            }
+            Ok(found)
+        };
+        read.await.map_err(|e| self.error(&e))
+    }
+
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let rows = sqlx::query_as("SELECT key, value FROM applied")
             .fetch_all(&self.readers)
@@ -337,14 +351,14 @@ impl Script {
     fn log(&mut self, records: &[RevisionRecord]) {
         for rows in chunks(records) {
             self.sql
-                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, digest) ");
+                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, digest, removed) ");
             self.sql.push_values(rows, |mut row, record| {
                 row.push_bind(integer(record.revision.0))
                     .push_bind(&record.author.at)
                     .push_bind(&record.author.actor);
                 row.push_bind(&record.author.request_id)
                     .push_bind(&record.author.reason);
-                row.push_bind(&record.digest.0[..]);
+                row.push_bind(&record.digest.0[..]).push_bind(record.removed.to_text());
             });
             self.end(rows.len());
         }
@@ -490,7 +504,7 @@ const SELECT_HEAD: &str = "SELECT revision, digest FROM revisions ORDER BY revis
 
 /// What [`head_of`], [`author_of`] and [`change_of`] read.
 const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
-     c.idx, c.kind, c.id, c.before, c.after, c.origin ";
+     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed ";
 
 fn head_of(row: &SqliteRow) -> sqlx::Result<Head> {
     let digest = row.try_get::<&[u8], _>(1)?.try_into();
@@ -507,6 +521,10 @@ fn author_of(row: &SqliteRow) -> sqlx::Result<Author> {
         request_id: row.try_get(4)?,
         reason: row.try_get(5)?,
     })
+}
+
+fn removed_of(text: Option<&str>) -> sqlx::Result<Removed> {
+    Removed::from_text(text).map_err(|e| sqlx::Error::Decode(e.into()))
 }
 
 /// The change and its index; none in a revision without changes.

@@ -125,6 +125,7 @@ fn by(actor: &str, changes: Vec<Change>) -> Batch {
         author,
         changes,
         applied: Vec::new(),
+        ..Batch::default()
     }
 }
 

@@ -124,6 +124,21 @@ pub struct Render {
     pub object: String,
     #[serde(default, deserialize_with = "patterns")]
     pub when: BTreeMap<String, Regex>,
+    /// The keys of patches that such an object has a use for; all of them unless said.
+    #[serde(default, deserialize_with = "pattern")]
+    pub patch_keys: Option<Regex>,
+    /// The same for their values, as text.
+    #[serde(default, deserialize_with = "pattern")]
+    pub patch_values: Option<Regex>,
+    /// Fields that such an object has no use for: when they have this value, or any where it is null.
+    #[serde(default)]
+    pub ignores: BTreeMap<String, Value>,
+}
+
+fn pattern<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
+    let pattern = Option::<String>::deserialize(from)?;
+    let pattern = pattern.map(|pattern| Regex::new(&pattern).map_err(serde::de::Error::custom));
+    pattern.transpose()
 }
 
 fn patterns<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Regex>, D::Error> {
@@ -638,13 +653,24 @@ fn compile(schema: &Value) -> Result<Validator, String> {
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let detail = match error.kind() {
         ValidationErrorKind::PropertyNames { error } => {
-            format!("the name {} is not allowed: {error}", error.instance())
+            let why = describe(error);
+            let plain = format!("{} is not allowed: ", error.instance());
+            let why = why.strip_prefix(&plain).unwrap_or(&why);
+            format!("the name {} is not allowed: {why}", error.instance())
         }
         // The library's own words leave out all but two of the options.
         ValidationErrorKind::Enum { options } => {
             let options: Vec<_> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
             format!("{} is not one of {}", error.instance(), options.join(", "))
         }
+        // A schema that must not hold may say what it stands for.
+        ValidationErrorKind::Not { schema } => match schema.get("description").and_then(Value::as_str) {
+            Some(description) => {
+                let description = description.trim_end_matches('.');
+                format!("{} is not allowed: {description}", error.instance())
+            }
+            None => error.to_string(),
+        },
         _ => error.to_string(),
     };
     shorten(detail, MOST_DETAIL)
@@ -700,15 +726,25 @@ impl Kind {
         self.schema == old.schema && reserved(&self.name, &self.flux) == reserved(&old.name, &old.flux)
     }
 
+    /// All that decides how inputs are made, apart from the documents. Two of the same kind are compared by it.
+    pub(crate) fn way_of_inputs(&self) -> (Value, Option<String>, Option<String>) {
+        let settings = self.document.parse()["schema"]["x-flux"].take();
+        (settings, self.path.clone(), self.references.clone())
+    }
+
     /// What Flux makes of a definition: the kind of object, where the kind's file says it.
     pub fn renders(&self, definition: &Value) -> Option<&str> {
+        self.render(definition).map(|rule| rule.object.as_str())
+    }
+
+    pub(crate) fn render(&self, definition: &Value) -> Option<&Render> {
         let holds = |rule: &&Render| {
             let matches = |(field, pattern): (&String, &Regex)| {
                 definition[field].as_str().is_some_and(|text| pattern.is_match(text))
             };
             rule.when.iter().all(matches)
         };
-        self.flux.renders.iter().find(holds).map(|rule| rule.object.as_str())
+        self.flux.renders.iter().find(holds)
     }
 
     /// An upper bound on what an input has of this kind's own, beyond its definition and its reference.

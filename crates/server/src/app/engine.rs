@@ -1,13 +1,14 @@
 //! The one task per process that moves the snapshot: it commits the writes that wait, together, and follows the log for what
 //! other processes write. Sequential on purpose: there is nothing to lock, and nothing is served before it is durable.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use fleet::Fleet;
-use fleet::log::{Author, Batch, Change, Revision, RevisionRecord};
+use fleet::budget::{Confirmation, Guard, Recent};
+use fleet::log::{Author, Batch, Change, Removed, Revision, RevisionRecord};
 use fleet::operation::Operation;
 use fleet::refusal::Refusal;
 use fleet::write::Rules;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+use crate::config::Budget;
 use crate::metrics::Metrics;
 
 /// How many writes may wait; more are told to come back.
@@ -81,11 +83,20 @@ impl Status {
     }
 }
 
+/// What was removed lately, by whomever. The engine keeps it, plans look at it.
+type RecentRemovals = Arc<Mutex<Recent>>;
+
+/// One write.
+#[derive(Debug, Default)]
+pub struct WriteRequest {
+    pub operations: Vec<Operation>,
+    pub rules: Rules,
+    pub author: Author,
+    pub confirmation: Confirmation,
+}
+
 struct Request {
-    operations: Vec<Operation>,
-    rules: Rules,
-    author: Author,
-    applied: Vec<(String, String)>,
+    write: WriteRequest,
     reply: oneshot::Sender<Result<Written, WriteError>>,
 }
 
@@ -95,25 +106,52 @@ pub struct Engine {
     fleet: Arc<ArcSwap<Fleet>>,
     queue: mpsc::Sender<Request>,
     status: Arc<Status>,
+    budget: Budget,
+    removals: RecentRemovals,
 }
 
 impl Engine {
     /// Starts the task on the fleet that was loaded from `store`. It ends when the last handle is dropped.
-    pub fn start(store: Arc<dyn Store>, fleet: Fleet, metrics: Arc<Metrics>) -> (Engine, JoinHandle<()>) {
+    pub fn start(
+        store: Arc<dyn Store>,
+        fleet: Fleet,
+        metrics: Arc<Metrics>,
+        budget: Budget,
+    ) -> (Engine, JoinHandle<()>) {
         let (queue, requests) = mpsc::channel(QUEUE);
         let fleet = Arc::new(ArcSwap::from_pointee(fleet));
         let status = Arc::new(Status::new());
+        let removals = RecentRemovals::default();
         let mut task = Task {
             store,
             fleet: fleet.clone(),
             metrics,
             status: status.clone(),
             away: false,
+            budget,
+            removals: removals.clone(),
+            remembers: false,
         };
         task.status.confirm();
         task.describe();
         let running = tokio::spawn(async move { task.run(requests).await });
-        (Engine { fleet, queue, status }, running)
+        let engine = Engine {
+            fleet,
+            queue,
+            status,
+            budget,
+            removals,
+        };
+        (engine, running)
+    }
+
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// Looks at what was removed lately.
+    pub fn removals<T>(&self, look: impl FnOnce(&Recent) -> T) -> T {
+        look(&self.removals.lock().expect("not poisoned"))
     }
 
     pub fn fleet(&self) -> Arc<Fleet> {
@@ -129,22 +167,9 @@ impl Engine {
         &self.status
     }
 
-    pub async fn write(
-        &self,
-        operations: Vec<Operation>,
-        rules: Rules,
-        author: Author,
-        applied: Vec<(String, String)>,
-    ) -> Result<Written, WriteError> {
+    pub async fn write(&self, write: WriteRequest) -> Result<Written, WriteError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request {
-            operations,
-            rules,
-            author,
-            applied,
-            reply,
-        };
-        match self.queue.try_send(request) {
+        match self.queue.try_send(Request { write, reply }) {
             Ok(()) => answer.await.unwrap_or(Err(WriteError::Internal)),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 Err(WriteError::Unavailable("too many writes are waiting".into()))
@@ -161,6 +186,10 @@ struct Task {
     status: Arc<Status>,
     /// Whether the store was out of reach when last asked: said once, not every time.
     away: bool,
+    budget: Budget,
+    removals: RecentRemovals,
+    /// Whether what was removed before this process followed the log has been read.
+    remembers: bool,
 }
 
 /// A group of writes that was judged: what each is answered with, what is to be committed, the fleet after all of them.
@@ -205,11 +234,13 @@ impl Task {
     /// Commits a group of writes in one transaction, judging each against what the one before it leaves.
     async fn commit(&mut self, mut group: Vec<Request>) {
         const TRIES: usize = 100;
+        let forgot = self.remember().await.err();
         for _ in 0..TRIES {
             let base = self.fleet.load_full();
             let start = base.head();
+            let (budget, recent) = (self.budget, self.removals.lock().expect("not poisoned").clone());
             let judging = tokio::task::spawn_blocking(move || {
-                let judged = judge(&group, base);
+                let judged = judge(&group, base, budget, recent);
                 (group, judged)
             });
             let Ok((returned, judged)) = judging.await else {
@@ -220,6 +251,15 @@ impl Task {
             group = returned;
             if judged.batches.is_empty() {
                 return answer(group, judged.results);
+            }
+            // What takes something away is held against what was removed before, so that must be known.
+            if let Some(error) = &forgot
+                && judged.batches.iter().any(|batch| batch.removed.count() > 0)
+            {
+                self.complain(error);
+                let results = group.iter().map(|_| Err(WriteError::Unavailable(error.to_string())));
+                let results = results.collect();
+                return answer(group, results);
             }
             match self.store.commit(start, &judged.batches).await {
                 Ok(_) => return self.publish(group, judged),
@@ -252,7 +292,36 @@ impl Task {
         answer(group, results);
     }
 
+    /// Reads what was removed before this process came, once it is needed.
+    async fn remember(&mut self) -> Result<(), StoreError> {
+        if self.remembers || self.budget.clusters.is_none() {
+            return Ok(());
+        }
+        let found = self
+            .store
+            .removed(&crate::before(&crate::now(), self.budget.window))
+            .await?;
+        let mut recent = self.removals.lock().expect("not poisoned");
+        for (at, removed) in found {
+            recent.add(&at, &removed);
+        }
+        drop(recent);
+        self.remembers = true;
+        Ok(())
+    }
+
+    fn note_removed(&self, at: &str, removed: &Removed) {
+        if self.budget.clusters.is_some() && removed.count() > 0 {
+            let mut recent = self.removals.lock().expect("not poisoned");
+            recent.forget(&crate::before(at, self.budget.window));
+            recent.add(at, removed);
+        }
+    }
+
     fn publish(&mut self, group: Vec<Request>, judged: Judged) {
+        for batch in &judged.batches {
+            self.note_removed(&batch.author.at, &batch.removed);
+        }
         self.metrics.commits.inc();
         self.metrics.writes.inc_by(judged.batches.len() as u64);
         // One line per commit, not per write: who wrote what is in the log of the fleet, and the requests have theirs.
@@ -293,6 +362,9 @@ impl Task {
                 Ok(records) => records,
                 Err(error) => return self.complain(&error),
             };
+            for record in &records {
+                self.note_removed(&record.author.at, &record.removed);
+            }
             match tokio::task::spawn_blocking(move || replay(&fleet, &records)).await {
                 Ok(Ok(fleet)) => {
                     self.fleet.store(Arc::new(fleet));
@@ -312,6 +384,7 @@ impl Task {
 
     async fn reload(&mut self) {
         self.metrics.reloads.inc();
+        self.remembers = false;
         let state = match self.store.load().await {
             Ok(state) => state,
             Err(error) => return self.complain(&error),
@@ -362,7 +435,7 @@ impl Company {
         let fresh = self.since.is_some_and(|since| since.elapsed() < 2 * Self::MOMENT);
         let expected = if fresh { self.expected } else { 1 };
         let until = tokio::time::Instant::now() + Self::MOMENT;
-        let mut operations = first.operations.len();
+        let mut operations = first.write.operations.len();
         let mut group = vec![first];
         while group.len() < MOST_WRITES && operations < MOST_OPERATIONS {
             let next = match requests.try_recv() {
@@ -371,7 +444,7 @@ impl Company {
                 Err(_) => tokio::time::timeout_at(until, requests.recv()).await.ok().flatten(),
             };
             let Some(request) = next else { break };
-            operations += request.operations.len();
+            operations += request.write.operations.len();
             group.push(request);
         }
         group
@@ -384,25 +457,40 @@ impl Company {
     }
 }
 
-fn judge(group: &[Request], base: Arc<Fleet>) -> Judged {
+fn judge(group: &[Request], base: Arc<Fleet>, budget: Budget, mut recent: Recent) -> Judged {
     let mut judged = Judged {
         results: Vec::with_capacity(group.len()),
         batches: Vec::new(),
         last: base,
     };
     for request in group {
-        let result = match judged.last.write(&request.operations, request.rules) {
+        let WriteRequest {
+            operations,
+            rules,
+            author,
+            confirmation,
+        } = &request.write;
+        let since = crate::before(&author.at, budget.window);
+        let guard = Guard {
+            recent: &recent,
+            since: &since,
+            budget: budget.clusters,
+            confirmation: *confirmation,
+        };
+        let result = match judged.last.change(operations, *rules, guard) {
             Err(refusal) => Err(WriteError::Refused(refusal)),
-            Ok(outcome) if outcome.changes.is_empty() && request.applied.is_empty() => Ok(Written {
+            Ok((outcome, _)) if outcome.changes.is_empty() => Ok(Written {
                 revision: judged.last.revision(),
                 changes: Vec::new(),
                 fleet: judged.last.clone(),
             }),
-            Ok(outcome) => {
+            Ok((outcome, removed)) => {
+                recent.add(&author.at, &removed);
                 let batch = Batch {
-                    author: request.author.clone(),
+                    author: author.clone(),
                     changes: outcome.changes.clone(),
-                    applied: request.applied.clone(),
+                    applied: Vec::new(),
+                    removed,
                 };
                 let head = RevisionRecord::on(judged.last.head(), &batch).head();
                 judged.last = Arc::new(outcome.committed(head));

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fleet::budget::Confirmation;
 use fleet::files;
 use fleet::log::Author;
 use fleet::operation::Operation;
@@ -12,7 +13,7 @@ use fleet::refusal::Violation;
 use fleet::write::Rules;
 use serde_json::Value;
 
-use super::engine::{Engine, WriteError};
+use super::engine::{Engine, WriteError, WriteRequest};
 use super::startup::SYSTEM;
 
 /// The most bytes of documents in one revision.
@@ -205,7 +206,15 @@ impl Pending {
             let place = place.strip_prefix("value").unwrap_or_default().to_owned();
             (line, Violation::new(place, error.detail))
         };
-        match engine.write(self.operations, rules, author, Vec::new()).await {
+        match engine
+            .write(WriteRequest {
+                operations: self.operations,
+                rules,
+                author,
+                confirmation: Confirmation::default(),
+            })
+            .await
+        {
             Ok(written) => {
                 done.documents += documents;
                 done.changed += written.changes.len();

@@ -1,7 +1,9 @@
 //! The use cases, apart from how they are asked for.
 
 pub mod engine;
+pub mod history;
 pub mod import;
+pub mod manifests;
 pub mod startup;
 
 use std::collections::HashMap;
@@ -9,16 +11,17 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fleet::Fleet;
+use fleet::effect::{Effect, ListEffect};
 use fleet::inputs::{Breach, Reply, cluster_list};
 use fleet::kind::Kinds;
-use fleet::log::{Author, Head};
-use fleet::operation::Operation;
+use fleet::log::{Digest, Head, Removed, Revision, RevisionRecord};
+use fleet::refusal::{Refusal, Removals};
 use fleet::selector::{Selector, SelectorError};
-use fleet::write::{Outcome, Rules};
+use resourceset::Bundle;
 use store::Store;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use self::engine::{Engine, Status, WriteError, Written};
+use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
 use crate::config::{Config, Mode};
 use crate::http::openapi;
 use crate::metrics::Metrics;
@@ -35,12 +38,36 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     pub engine: Engine,
     pub store: Arc<dyn Store>,
+    /// What clusters render their inputs with.
+    pub templates: Bundle,
     /// What is served at /openapi.yaml instead of what the kinds give.
     pub openapi_file: Option<Bytes>,
     /// Reads that go through the whole fleet or log: few at a time, so that they hold neither the memory nor the workers.
     heavy: Semaphore,
     lists: Mutex<HashMap<ListQuery, (Head, Reply)>>,
     openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
+}
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    pub offset: usize,
+    pub limit: usize,
+}
+
+/// What a write would do.
+#[derive(Debug)]
+pub struct Plan {
+    /// The revision that it was made on.
+    pub base: Revision,
+    /// The revision that it would become.
+    pub record: RevisionRecord,
+    pub effect: Effect,
+    /// What becomes of the objects of the clusters that were asked for, in their order; or why that cannot be said.
+    pub objects: Vec<Result<ListEffect, String>>,
+    /// Stands for the effect, on whatever base.
+    pub digest: Digest,
+    pub removals: Removals,
 }
 
 /// Which clusters a list for provisioners asks for.
@@ -66,6 +93,7 @@ impl App {
         store: Arc<dyn Store>,
         tokens: Arc<Tokens>,
         metrics: Arc<Metrics>,
+        templates: Bundle,
     ) -> Self {
         App {
             mode: config.mode,
@@ -73,6 +101,7 @@ impl App {
             metrics,
             engine,
             store,
+            templates,
             openapi_file: None,
             heavy: Semaphore::new(HEAVY_READS),
             lists: Mutex::default(),
@@ -89,8 +118,8 @@ impl App {
     }
 
     /// Commits operations as one revision; returns once that is durable and served.
-    pub async fn write(&self, operations: Vec<Operation>, rules: Rules, author: Author) -> Result<Written, WriteError> {
-        let written = self.engine.write(operations, rules, author, Vec::new()).await;
+    pub async fn write(&self, write: WriteRequest) -> Result<Written, WriteError> {
+        let written = self.engine.write(write).await;
         if let Err(WriteError::Refused(refusal)) = &written {
             let labels = crate::metrics::ReasonLabels {
                 reason: crate::http::problem::name_of(refusal.reason),
@@ -100,18 +129,53 @@ impl App {
         written
     }
 
-    /// What the same would do, on the fleet as it is now. Nothing is stored.
-    pub async fn dry_run(&self, operations: Vec<Operation>, rules: Rules) -> Result<(Arc<Fleet>, Outcome), WriteError> {
+    /// What the same would do, on the fleet as it is now. Nothing is stored, and the budget refuses nothing.
+    pub async fn plan(self: &Arc<Self>, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
+        let planned = self.read(move |app| app.plan_now(write, rendered)).await;
+        planned.unwrap_or_else(|| {
+            tracing::error!("planning a write panicked");
+            Err(WriteError::Internal)
+        })
+    }
+
+    fn plan_now(&self, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
         let base = self.fleet();
-        let fleet = base.clone();
-        let judging = tokio::task::spawn_blocking(move || fleet.write(&operations, rules));
-        match judging.await {
-            Ok(outcome) => Ok((base, outcome.map_err(WriteError::Refused)?)),
-            Err(_) => {
-                tracing::error!("judging a dry run panicked");
-                Err(WriteError::Internal)
-            }
+        let refused = WriteError::Refused;
+        let outcome = base.write(&write.operations, write.rules).map_err(refused)?;
+        let effect = Effect::of(&base, outcome.preview(), &outcome.changes);
+        effect.judge_protection(&base, outcome.preview()).map_err(refused)?;
+        let digest = effect.digest(&outcome.changes);
+        if write.confirmation.plan.is_some_and(|plan| plan != digest) {
+            return Err(WriteError::Refused(Refusal::plan_changed(digest)));
         }
+        let objects = rendered.map_or_else(Vec::new, |page| {
+            let clusters = effect.clusters.iter().skip(page.offset).take(page.limit);
+            let compare = |id: &str| manifests::compare(&self.templates, &base, outcome.preview(), id);
+            clusters.map(|cluster| compare(&cluster.id)).collect()
+        });
+        let removed = Removed::by(&effect);
+        let budget = self.engine.budget();
+        let since = crate::before(&write.author.at, budget.window);
+        let removals = Removals {
+            count: removed.count(),
+            window: self.engine.removals(|recent| recent.with(&since, &removed)),
+            budget: budget.clusters,
+        };
+        let record = RevisionRecord {
+            revision: base.revision().next(),
+            author: write.author,
+            changes: outcome.changes,
+            removed,
+            digest: Digest::default(),
+        };
+        Ok(Plan {
+            base: base.revision(),
+            record,
+            effect,
+            objects,
+            digest,
+            removals,
+        })
     }
 
     /// Waits for a place among the reads that take long.

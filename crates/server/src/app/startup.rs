@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fleet::Fleet;
+use fleet::budget::{Confirmation, Guard, Recent};
 use fleet::document::Etag;
 use fleet::json::Json;
 use fleet::kind::{self, KINDS};
@@ -17,7 +18,7 @@ use serde_json::Value;
 use store::{CommitError, Memory, Sqlite, Store, StoreError};
 use tracing::{info, warn};
 
-use crate::config::{Backend, Config, ConfigError, Mode, Seed};
+use crate::config::{Backend, Budget, Config, ConfigError, Mode, Seed};
 
 /// This release, as it signs the kinds it brings.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -103,7 +104,7 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
         fleet = fill(&fleet, store, &directory, seed.as_ref()).await?;
     }
     if config.mode == Mode::Crud {
-        fleet = refresh(fleet, store, &directory).await?;
+        fleet = refresh(fleet, store, &directory, config.budget).await?;
     }
     for (kind, id, clusters) in fleet.dangling() {
         warn!(
@@ -192,6 +193,7 @@ async fn fill(
         }),
         changes: outcome.changes.clone(),
         applied: notes.collect(),
+        ..Batch::default()
     };
     match store.commit(empty.head(), std::slice::from_ref(&batch)).await {
         Ok(heads) => {
@@ -210,7 +212,12 @@ async fn fill(
 
 /// Brings kinds of files into a store that is in use: only files that changed since they were last applied, so that a
 /// restart undoes nothing; and built-in ones only over what an older release wrote.
-async fn refresh(mut fleet: Fleet, store: &dyn Store, directory: &[KindFile]) -> Result<Fleet, StartError> {
+async fn refresh(
+    mut fleet: Fleet,
+    store: &dyn Store,
+    directory: &[KindFile],
+    budget: Budget,
+) -> Result<Fleet, StartError> {
     loop {
         let applied = store.applied().await?;
         let mut operations = Vec::new();
@@ -231,14 +238,24 @@ async fn refresh(mut fleet: Fleet, store: &dyn Store, directory: &[KindFile]) ->
         if operations.is_empty() {
             return Ok(fleet);
         }
-        let outcome = match fleet.write(
-            &operations,
-            Rules {
-                batch: true,
-                allow_dangling: false,
-            },
-        ) {
-            Ok(outcome) => outcome,
+        let author = system("kinds of files that changed");
+        let since = crate::before(&author.at, budget.window);
+        let mut recent = Recent::default();
+        for (at, removed) in store.removed(&since).await? {
+            recent.add(&at, &removed);
+        }
+        let rules = Rules {
+            batch: true,
+            allow_dangling: false,
+        };
+        let guard = Guard {
+            recent: &recent,
+            since: &since,
+            budget: budget.clusters,
+            confirmation: Confirmation::default(),
+        };
+        let (outcome, removed) = match fleet.change(&operations, rules, guard) {
+            Ok(changed) => changed,
             Err(refusal) => {
                 let errors = violations(refusal);
                 warn!(
@@ -250,9 +267,10 @@ async fn refresh(mut fleet: Fleet, store: &dyn Store, directory: &[KindFile]) ->
             }
         };
         let batch = Batch {
-            author: system("kinds of files that changed"),
+            author,
             changes: outcome.changes.clone(),
             applied: notes,
+            removed,
         };
         match store.commit(fleet.head(), std::slice::from_ref(&batch)).await {
             Ok(heads) => {

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use axum::Json as AxumJson;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Path, State};
-use axum::http::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use fleet::Fleet;
+use fleet::budget::Confirmation;
 use fleet::document::Document;
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind};
-use fleet::log::{Author, Digest, Revision, RevisionRecord};
+use fleet::log::{Author, Revision};
 use fleet::operation::{BatchRequest, Operation, Target, Verb};
+use fleet::refusal::{Violation, segment};
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
 use fleet::usage::Usage;
@@ -30,22 +32,22 @@ use super::observe::{self, RequestId};
 use super::poll::names;
 use super::problem::Problem;
 use super::request::{self, MOST_BATCH, MOST_DOCUMENT, Page, Query};
-use super::service;
-use crate::app::App;
-use crate::app::engine::Written;
+use super::{history, plan, service};
+use crate::app::engine::{WriteRequest, Written};
+use crate::app::{App, manifests};
 use crate::tokens::Actor;
 
-static REVISION: HeaderName = HeaderName::from_static("x-revision");
+pub(super) static REVISION: HeaderName = HeaderName::from_static("x-revision");
 static TOTAL: HeaderName = HeaderName::from_static("x-total-count");
 
-type Reply = Result<Response, Problem>;
+pub(super) type Reply = Result<Response, Problem>;
 
 /// Who asks, and with what headers.
 #[derive(Debug)]
 pub struct Caller {
     actor: Actor,
     id: RequestId,
-    headers: HeaderMap,
+    pub(super) headers: HeaderMap,
     uri: Uri,
 }
 
@@ -70,65 +72,90 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
-    fn query(&self) -> Result<Query, Problem> {
+    pub(super) fn query(&self) -> Result<Query, Problem> {
         Query::new(&self.uri)
     }
 
-    fn author(&self, reason: Option<String>) -> Result<Author, Problem> {
+    pub(super) fn author(&self, reason: Option<String>) -> Result<Author, Problem> {
         observe::author(&self.headers, &self.actor, &self.id, reason)
     }
 }
 
+/// For how many clusters a plan renders objects: each takes milliseconds, twice.
+const MOST_RENDERED: usize = 100;
+
 /// What a write was asked to do besides being done.
-struct Options {
-    dry_run: bool,
+pub(super) struct Options {
+    pub(super) dry_run: bool,
     cascade: bool,
+    /// Of the clusters in a plan.
+    pub(super) page: Page,
+    /// Whether a plan shows objects, too.
+    pub(super) manifests: bool,
+    pub(super) confirmation: Confirmation,
 }
 
 impl Options {
-    fn take(caller: &Caller, cascade_known: bool) -> Result<Options, Problem> {
+    pub(super) fn take(caller: &Caller, cascade_known: bool) -> Result<Options, Problem> {
         let mut query = caller.query()?;
+        let dry_run = query.flag("dry_run")?;
+        let manifests = dry_run && query.flag("manifests")?;
+        let mut page = if dry_run { Page::take(&mut query)? } else { Page::ALL };
+        if manifests {
+            page.limit = page.limit.min(MOST_RENDERED);
+        }
         let options = Options {
-            dry_run: query.flag("dry_run")?,
+            dry_run,
             cascade: cascade_known && query.flag("cascade")?,
+            page,
+            manifests,
+            confirmation: request::confirmation(&caller.headers)?,
         };
-        query.end(if cascade_known { "dry_run, cascade" } else { "dry_run" })?;
+        let known = match (dry_run, cascade_known) {
+            (false, false) => "dry_run",
+            (false, true) => "dry_run, cascade",
+            (true, false) => "dry_run, manifests, limit, offset",
+            (true, true) => "dry_run, manifests, limit, offset, cascade",
+        };
+        query.end(known)?;
         Ok(options)
+    }
+}
+
+impl Options {
+    /// The part of a plan that is to show objects.
+    pub(super) fn rendered(&self) -> Option<Page> {
+        self.manifests.then_some(self.page)
     }
 }
 
 /// Does one operation, or says what it would do.
 async fn run(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     options: &Options,
     operation: Operation,
     respond: impl FnOnce(Written) -> Reply,
 ) -> Reply {
-    let author = caller.author(None)?;
-    run_all(app, options.dry_run, vec![operation], Rules::default(), author, respond).await
+    let write = WriteRequest {
+        operations: vec![operation],
+        rules: Rules::default(),
+        author: caller.author(None)?,
+        confirmation: options.confirmation,
+    };
+    run_all(app, options, write, respond).await
 }
 
 async fn run_all(
-    app: &App,
-    dry_run: bool,
-    operations: Vec<Operation>,
-    rules: Rules,
-    author: Author,
+    app: &Arc<App>,
+    options: &Options,
+    write: WriteRequest,
     respond: impl FnOnce(Written) -> Reply,
 ) -> Reply {
-    if dry_run {
-        let (base, outcome) = app.dry_run(operations, rules).await?;
-        let record = RevisionRecord {
-            revision: base.revision().next(),
-            author,
-            changes: outcome.changes,
-            digest: Digest::default(),
-        };
-        let changes: Vec<_> = record.records().collect();
-        return Ok(AxumJson(json!({"base": base.revision(), "changes": changes})).into_response());
+    if options.dry_run {
+        return Ok(plan::show(app.plan(write, options.rendered()).await?, options.page));
     }
-    let written = app.write(operations, rules, author).await?;
+    let written = app.write(write).await?;
     let revision = HeaderValue::from(written.revision.0);
     let mut response = respond(written)?;
     response.headers_mut().insert(REVISION.clone(), revision);
@@ -153,7 +180,7 @@ fn etag(text: &str) -> HeaderValue {
     HeaderValue::try_from(text).expect("hexadecimal digits")
 }
 
-fn json_text(text: impl Into<Body>) -> Response {
+pub(super) fn json_text(text: impl Into<Body>) -> Response {
     (
         [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
         text.into(),
@@ -173,7 +200,7 @@ fn unless_known(headers: &HeaderMap, response: Response) -> Response {
     }
 }
 
-fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, Problem> {
+pub(super) fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, Problem> {
     fleet
         .kinds()
         .get(name)
@@ -270,52 +297,47 @@ fn field_is(cluster: &Cluster, field: &str, value: &str) -> bool {
 
 /// An array, sent in pieces: what is held is a pointer to each document, never the whole text.
 fn stream_list(items: Vec<Json>, page: Page) -> Response {
-    const PIECE: usize = 64 << 10;
     let total = items.len();
-    let items: Vec<_> = items.into_iter().skip(page.offset).take(page.limit).collect();
-    let pieces = stream::iter(
-        Pieces {
-            items,
-            at: 0,
-            done: false,
-        }
-        .map(Ok::<_, Infallible>),
-    );
-    struct Pieces {
-        items: Vec<Json>,
-        at: usize,
-        done: bool,
-    }
-    impl Iterator for Pieces {
-        type Item = Bytes;
-
-        fn next(&mut self) -> Option<Bytes> {
-            if self.done {
-                return None;
-            }
-            let mut text = String::with_capacity(PIECE);
-            if self.at == 0 {
-                text.push('[');
-            }
-            while text.len() < PIECE
-                && let Some(item) = self.items.get(self.at)
-            {
-                if self.at > 0 {
-                    text.push(',');
-                }
-                text.push_str(item.as_str());
-                self.at += 1;
-            }
-            if self.at == self.items.len() {
-                text.push(']');
-                self.done = true;
-            }
-            Some(text.into())
-        }
-    }
-    let mut response = json_text(Body::from_stream(pieces));
+    let items = items.into_iter().skip(page.offset).take(page.limit);
+    let mut response = stream("[".into(), items.map(Shared), "]".into());
     response.headers_mut().insert(TOTAL.clone(), total.into());
     response
+}
+
+/// A document's text, wherever it is.
+struct Shared(Json);
+
+impl AsRef<str> for Shared {
+    fn as_ref(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+/// Items with commas between them, and what stands before and after, each made when it is its turn.
+pub(super) fn stream<T: AsRef<str> + Send + 'static>(
+    opening: String,
+    items: impl Iterator<Item = T> + Send + 'static,
+    ending: String,
+) -> Response {
+    const PIECE: usize = 64 << 10;
+    let mut items = items.peekable();
+    let (mut opening, mut ending) = (Some(opening), Some(ending));
+    let pieces = std::iter::from_fn(move || {
+        let mut text = opening.take().unwrap_or_default();
+        while text.len() < PIECE
+            && let Some(item) = items.next()
+        {
+            text.push_str(item.as_ref());
+            if items.peek().is_some() {
+                text.push(',');
+            }
+        }
+        if items.peek().is_none() {
+            text.push_str(&ending.take()?);
+        }
+        Some(Ok::<_, Infallible>(Bytes::from(text)))
+    });
+    json_text(Body::from_stream(stream::iter(pieces)))
 }
 
 /// `POST /{kind}`
@@ -344,8 +366,17 @@ pub async fn create(State(app): State<Arc<App>>, Path(name): Path<String>, calle
 
 /// `GET /{kind}/{id}`
 pub async fn get(State(app): State<Arc<App>>, Path((name, id)): Path<(String, String)>, caller: Caller) -> Reply {
-    caller.query()?.end("none")?;
+    let mut query = caller.query()?;
+    let revision = query.number("revision", 0)?.map(Revision);
+    query.end("revision")?;
     let fleet = app.fleet();
+    if let Some(revision) = revision {
+        if name != DECOMMISSIONS {
+            kind_of(&fleet, &name)?;
+        }
+        let body = history::resource_at(&app, &name, &id, revision).await?;
+        return Ok(history::document_at(&body, revision));
+    }
     let document = find(&fleet, &name, &id)?;
     Ok(unless_known(&caller.headers, show(&document)))
 }
@@ -416,29 +447,104 @@ pub async fn delete(State(app): State<Arc<App>>, Path((name, id)): Path<(String,
     .await
 }
 
-/// `GET /{kind}/{id}/references` and `GET /clusters/{id}/diagnostics`
+/// `GET /{kind}/{id}/references`, `…/history`, and for clusters `…/diagnostics` and `…/manifests`
 pub async fn view(
     State(app): State<Arc<App>>,
     Path((name, id, view)): Path<(String, String, String)>,
     caller: Caller,
 ) -> Reply {
-    let found = app
-        .read(move |app| view_now(&app.fleet(), &name, &id, &view, &caller))
-        .await;
+    match (name.as_str(), view.as_str()) {
+        (_, "history") => return history::history(&app, &name, &id, &caller).await,
+        (CLUSTERS, "manifests") => return manifests(&app, id, caller).await,
+        _ => {}
+    }
+    let found = app.read(move |app| view_now(app, &name, &id, &view, &caller)).await;
     found.ok_or_else(Problem::internal)?
 }
 
-fn view_now(fleet: &Fleet, name: &str, id: &str, view: &str, caller: &Caller) -> Reply {
+fn view_now(app: &App, name: &str, id: &str, view: &str, caller: &Caller) -> Reply {
+    let fleet = &*app.fleet();
+    let cluster = || {
+        let unknown = || Problem::not_found(format!("there is no cluster \"{id}\""));
+        fleet.cluster(id).ok_or_else(unknown)
+    };
     match (name, view) {
         (CLUSTERS, "diagnostics") => {
             caller.query()?.end("none")?;
-            let unknown = || Problem::not_found(format!("there is no cluster \"{id}\""));
-            let cluster = fleet.cluster(id).ok_or_else(unknown)?;
-            Ok(AxumJson(fleet.diagnose(cluster)).into_response())
+            let cluster = cluster()?;
+            let mut found = fleet.diagnose(cluster);
+            found.extend(manifests::diagnose(
+                fleet,
+                &manifests::render(&app.templates, fleet, cluster),
+            ));
+            Ok(AxumJson(found).into_response())
         }
         (name, "references") if name != CLUSTERS && name != DECOMMISSIONS => references(fleet, name, id, caller),
         _ => Err(Problem::not_found("there is nothing at this path")),
     }
+}
+
+/// `GET /clusters/{id}/manifests`: the objects that a cluster makes of its inputs, now or at a revision.
+async fn manifests(app: &Arc<App>, id: String, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let (revision, kind) = (query.number("revision", 0)?.map(Revision), query.take("kind")?);
+    query.end("kind, revision")?;
+    let fleet = match revision {
+        Some(revision) => app.fleet_at(revision).await?,
+        None => app.fleet(),
+    };
+    let shown = app.read(move |app| {
+        let unknown = || Problem::not_found(format!("there is no cluster \"{id}\""));
+        show_manifests(
+            app,
+            &fleet,
+            fleet.cluster(&id).ok_or_else(unknown)?,
+            kind,
+            &caller.headers,
+        )
+    });
+    shown.await.ok_or_else(Problem::internal)?
+}
+
+/// YAML, unless JSON is asked for.
+fn show_manifests(app: &App, fleet: &Fleet, cluster: &Cluster, kind: Option<String>, headers: &HeaderMap) -> Reply {
+    let wanted = kind.map(|name| {
+        let mut kinds = fleet.kinds().definitions();
+        let known = |kind: &&Arc<Kind>| {
+            *kind.name == *name || kind.singular == name || kind.command == name || kind.path.as_deref() == Some(&name)
+        };
+        let kind = kinds.find(known).and_then(|kind| kind.path.clone());
+        kind.ok_or_else(|| Problem::bad_request(format!("kind=\"{name}\" is no kind that Flux asks for")))
+    });
+    let wanted = wanted.transpose()?;
+    let mut objects = Vec::new();
+    let mut errors = Vec::new();
+    for rendered in manifests::render(&app.templates, fleet, cluster) {
+        if wanted.as_deref().is_some_and(|path| !rendered.paths.contains(&path)) {
+            continue;
+        }
+        match rendered.result {
+            Ok(steps) => objects.extend(steps.into_iter().flat_map(|step| step.objects)),
+            Err(error) => errors.push(Violation::new(segment(rendered.name), error.to_string())),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors));
+    }
+    let accepts = |kind: &str| {
+        let mut accepted = headers.get_all(ACCEPT).iter();
+        accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(kind)))
+    };
+    if accepts("json") && !accepts("yaml") {
+        return Ok(AxumJson(json!({"apiVersion": "v1", "kind": "List", "items": objects})).into_response());
+    }
+    let mut text = String::new();
+    for object in &objects {
+        let object = resourceset::to_yaml(object);
+        text.push_str("---\n");
+        text.push_str(&object.map_err(|error| Problem::invalid(vec![Violation::new("", error.to_string())]))?);
+    }
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))], text).into_response())
 }
 
 /// The clusters that use a definition, each with what it effectively gets.
@@ -575,16 +681,23 @@ pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> R
         batch: true,
         ..Rules::default()
     };
-    let author = caller.author(batch.reason.filter(|reason| !reason.trim().is_empty()))?;
-    run_all(&app, options.dry_run, batch.operations, rules, author, |written| {
-        let changes = written.changes.iter().map(|change| {
-            let document = written.fleet.document(&change.kind, &change.id);
-            json!({"kind": change.kind, "id": change.id, "etag": document.map(|document| document.etag.to_string())})
-        });
-        let changes: Vec<_> = changes.collect();
-        Ok(AxumJson(json!({"revision": written.revision, "changes": changes})).into_response())
-    })
-    .await
+    let write = WriteRequest {
+        operations: batch.operations,
+        rules,
+        author: caller.author(batch.reason.filter(|reason| !reason.trim().is_empty()))?,
+        confirmation: options.confirmation,
+    };
+    run_all(&app, &options, write, |written| Ok(changes_of(&written))).await
+}
+
+/// The revision that a write became, and what it changed.
+pub(super) fn changes_of(written: &Written) -> Response {
+    let changes = written.changes.iter().map(|change| {
+        let document = written.fleet.document(&change.kind, &change.id);
+        json!({"kind": change.kind, "id": change.id, "etag": document.map(|document| document.etag.to_string())})
+    });
+    let changes: Vec<_> = changes.collect();
+    AxumJson(json!({"revision": written.revision, "changes": changes})).into_response()
 }
 
 /// `GET /changes`

@@ -1,9 +1,11 @@
 //! The HTTP side: routes, who may use them, and how errors look.
 
 pub mod crud;
+pub mod history;
 pub mod listen;
 pub mod observe;
 pub mod openapi;
+pub mod plan;
 pub mod poll;
 pub mod problem;
 pub mod request;
@@ -95,6 +97,12 @@ fn routes(app: Arc<App>) -> Router {
                     .delete(crud::delete_kind)
                     .fallback(service::only_kind),
             )
+            .route(
+                "/kinds/{kind}/history",
+                get(history::kind_history).fallback(service::only_get),
+            )
+            .route("/rollback", post(history::rollback).fallback(service::only_post))
+            .route("/diff", get(history::diff).fallback(service::only_get))
             .route("/batch", post(crud::batch).fallback(service::only_post))
             .route("/changes", get(crud::changes).fallback(service::only_get))
             .route(
@@ -109,7 +117,11 @@ fn routes(app: Arc<App>) -> Router {
                     .delete(crud::delete)
                     .fallback(service::only_resource),
             )
-            .route("/{kind}/{id}/{view}", get(crud::view).fallback(service::only_get));
+            .route("/{kind}/{id}/{view}", get(crud::view).fallback(service::only_get))
+            .route(
+                "/{kind}/{id}/{view}/{path}",
+                get(history::inputs).fallback(service::only_get),
+            );
     }
     let public = Router::new()
         .route("/health", get(service::health).fallback(service::only_get))

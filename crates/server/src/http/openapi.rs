@@ -28,8 +28,10 @@ pub fn document(kinds: &Kinds, mode: Mode) -> Value {
         admin_paths(&mut paths);
         schemas.insert("change".into(), change_schema());
         schemas.insert("dry_run".into(), dry_run_schema());
+        schemas.extend(effect_schemas().map(|(name, schema)| (name.to_owned(), schema)));
     }
     schemas.insert("problem".into(), problem_schema());
+    schemas.insert("removals".into(), removals_schema());
     for kind in kinds.definitions() {
         schemas.insert(format!("{}_input", kind.singular), input_schema(kind));
     }
@@ -72,6 +74,18 @@ fn tags(kinds: &Kinds, mode: Mode) -> Value {
     }
     Value::Array(tags)
 }
+
+/// The classes of diagnostics.
+const DIAGNOSTICS: [&str; 8] = [
+    "dangling",
+    "stalled",
+    "unused",
+    "ignored",
+    "contract",
+    "template",
+    "duplicate",
+    "unmet",
+];
 
 /// What OpenAPI 3.0 takes from JSON Schema as it is.
 const KEPT: [&str; 20] = [
@@ -176,6 +190,8 @@ fn problem_schema() -> Value {
                 },
             },
             "clusters": {"type": "array", "description": "The clusters that are in the way.", "items": {"type": "string"}},
+            "resources": {"type": "array", "description": "The resources that are in the way, as kind/id.", "items": {"type": "string"}},
+            "removals": {"$ref": "#/components/schemas/removals"},
         },
     })
 }
@@ -183,13 +199,106 @@ fn problem_schema() -> Value {
 fn dry_run_schema() -> Value {
     json!({
         "type": "object",
-        "description": "What a write would do.",
-        "required": ["base", "changes"],
+        "description": "The plan of a write: what it would do.",
+        "required": ["plan", "base", "changes", "clusters", "totals", "removals", "warnings"],
         "properties": {
+            "plan": {"type": "string", "description": "Stands for the effect, for If-Plan-Match."},
             "base": {"type": "integer", "description": "The revision it was judged against."},
             "changes": {"type": "array", "items": {"$ref": "#/components/schemas/change"}},
+            "clusters": {"type": "array", "items": {"$ref": "#/components/schemas/cluster_effect"}},
+            "totals": {"$ref": "#/components/schemas/effect_totals"},
+            "removals": {
+                "allOf": [
+                    {"$ref": "#/components/schemas/removals"},
+                    {"type": "object", "properties": {"clusters": {"type": "array", "items": {"type": "string"}}}},
+                ],
+            },
+            "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/effect_warning"}},
         },
     })
+}
+
+fn removals_schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "What a change takes from clusters, against REMOVAL_BUDGET.",
+        "required": ["count", "window", "budget"],
+        "properties": {
+            "count": {"type": "integer", "description": "Clusters that the change itself takes something from: what X-Confirm-Removals confirms."},
+            "window": {"type": "integer", "description": "The same, with what was removed within REMOVAL_WINDOW."},
+            "budget": {"type": "integer", "nullable": true, "description": "null: there is none."},
+        },
+    })
+}
+
+/// The parts of a plan, which a difference between two revisions has too.
+fn effect_schemas() -> [(&'static str, Value); 4] {
+    let text = json!({"type": "string"});
+    let number = json!({"type": "integer"});
+    let ids = json!({"type": "array", "items": text});
+    let any = json!({"nullable": true});
+    let field = json!({"type": "object", "required": ["pointer"], "properties": {"pointer": text, "before": any, "after": any}});
+    let changed = json!({
+        "type": "object",
+        "required": ["id", "fields"],
+        "properties": {"id": text, "fields": {"type": "array", "items": field}},
+    });
+    let list = json!({
+        "type": "object",
+        "required": ["added", "removed", "changed"],
+        "properties": {"added": ids, "removed": ids, "changed": {"type": "array", "items": changed}},
+    });
+    let cluster = json!({
+        "type": "object",
+        "description": "What a change does to one cluster's inputs.",
+        "required": ["id", "dns", "environment", "deleted", "inputs"],
+        "properties": {
+            "id": text, "dns": text, "environment": text,
+            "deleted": {"type": "boolean", "description": "Whether the change decommissions it."},
+            "inputs": {"type": "object", "description": "By path.", "additionalProperties": list},
+            "objects": {
+                "description": "With manifests=true: the Kubernetes objects, as Kind/namespace/name.",
+                "anyOf": [list, {"type": "object", "required": ["error"], "properties": {"error": text}}],
+            },
+        },
+    });
+    let sums = json!({
+        "type": "object",
+        "properties": {"clusters": number, "added": number, "removed": number, "changed": number},
+    });
+    let totals = json!({
+        "type": "object",
+        "required": ["clusters", "by_environment", "by_kind", "warnings"],
+        "properties": {
+            "clusters": number,
+            "by_environment": {"type": "object", "description": "Clusters.", "additionalProperties": number},
+            "by_kind": {"type": "object", "description": "Inputs, by path.", "additionalProperties": sums},
+            "warnings": number,
+        },
+    });
+    let warning = json!({
+        "type": "object",
+        "required": ["cluster", "kind", "id", "detail"],
+        "properties": {"cluster": text, "kind": text, "id": text, "detail": text},
+    });
+    let revisions = json!({
+        "type": "object",
+        "description": "What differs between two revisions.",
+        "required": ["from", "to", "changes", "clusters", "totals", "warnings"],
+        "properties": {
+            "from": number, "to": number,
+            "changes": {"type": "array", "items": {"type": "object"}},
+            "clusters": {"type": "array", "items": {"$ref": "#/components/schemas/cluster_effect"}},
+            "totals": {"$ref": "#/components/schemas/effect_totals"},
+            "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/effect_warning"}},
+        },
+    });
+    [
+        ("cluster_effect", cluster),
+        ("effect_totals", totals),
+        ("effect_warning", warning),
+        ("difference", revisions),
+    ]
 }
 
 fn change_schema() -> Value {
@@ -291,9 +400,39 @@ impl Operation {
             "name": "X-Change-Reason", "in": "header", "description": "Why; kept in the log.",
             "schema": {"type": "string", "maxLength": 1024},
         }));
+        for (name, description, schema) in [
+            (
+                "If-Plan-Match",
+                "Only if the write still does what this plan said.",
+                json!({"type": "string", "pattern": "^[0-9a-f]{64}$"}),
+            ),
+            (
+                "X-Confirm-Removals",
+                "The number of clusters that are known to lose something, where the removal budget asks for it.",
+                json!({"type": "integer", "minimum": 0}),
+            ),
+        ] {
+            self.parameters
+                .push(json!({"name": name, "in": "header", "description": description, "schema": schema}));
+        }
+        let number = json!({"type": "integer", "minimum": 0});
+        let manifests = "Of a dry run: also the Kubernetes objects that would change, for 100 clusters unless limit says otherwise.";
+        self.parameters
+            .push(query("manifests", manifests, &json!({"type": "boolean"})));
+        for (name, description) in [
+            ("limit", "Of a dry run: how many clusters."),
+            ("offset", "Of a dry run: from which cluster on."),
+        ] {
+            self.parameters.push(query(name, description, &number));
+        }
         self.problem(400, "The request cannot be read.")
             .problem(401, "No token, or one that is not known.")
             .problem(403, "A token that only reads.")
+            .problem(
+                409,
+                "More clusters would lose something than was confirmed, or one is protected.",
+            )
+            .problem(412, "The write would not do what its plan said.")
             .problem(503, "The store cannot take it at the moment.")
     }
 
@@ -354,6 +493,18 @@ impl Operation {
     fn answer_plain(mut self, status: u16, description: &str) -> Self {
         self.responses
             .insert(status.to_string(), json!({"description": description}));
+        self
+    }
+
+    fn answer_either(mut self, status: u16, description: &str, content: &[(&str, Value)]) -> Self {
+        let content: Map<_, _> = content
+            .iter()
+            .map(|(kind, schema)| ((*kind).to_owned(), json!({"schema": schema})))
+            .collect();
+        self.responses.insert(
+            status.to_string(),
+            json!({"description": description, "content": content}),
+        );
         self
     }
 
@@ -546,8 +697,11 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         format!("get_{singular}"),
         described("/instance/get", format!("Get a {singular}.")),
     );
-    let get = missing(id(get.reads()))
+    let number = json!({"type": "integer", "minimum": 0});
+    let get = get.reads().query("revision", "As it was at this revision.", &number);
+    let get = missing(id(get))
         .answer(200, "The resource; its version is in ETag.", schema.clone())
+        .problem(400, "A parameter that is not known or makes no sense.")
         .answer_plain(304, "It is still in the version that If-None-Match names.");
     add(paths, &path, "get", get);
 
@@ -596,12 +750,63 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         .problem(409, "It is in use, or protected.");
     add(paths, &path, "delete", delete);
 
+    let history = Operation::new(
+        name,
+        format!("history_{singular}"),
+        format!("Every change of a {singular}, in the order of revisions."),
+    );
+    let history = history
+        .reads()
+        .query("after", "Only revisions after this one.", &number)
+        .query(
+            "limit",
+            "How many records, at most 10000 at a time.",
+            &json!({"type": "integer", "minimum": 1, "default": 100}),
+        );
+    let change = json!({"$ref": "#/components/schemas/change"});
+    let history = missing(id(history))
+        .answer(200, "The records.", json!({"type": "array", "items": change}))
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(503, "The store cannot be read at the moment.");
+    add(paths, &format!("/{name}/{{id}}/history"), "get", history);
+
     if name == CLUSTERS {
+        let text = json!({"type": "string"});
+        let inputs = Operation::new(name, "cluster_inputs", "What Flux is told, now or at a revision.").reads();
+        let inputs = inputs.path("path", "The path of a kind's Flux endpoint.");
+        let inputs = missing(id(inputs.query("revision", "As it was at this revision.", &number)))
+            .answer(
+                200,
+                "The inputs.",
+                json!({"type": "object", "properties": {"inputs": {"type": "array", "items": {"type": "object"}}}}),
+            )
+            .problem(400, "A parameter that is not known or makes no sense.")
+            .problem(503, "The store cannot be read at the moment.");
+        add(paths, "/clusters/{id}/inputs/{path}", "get", inputs);
+        let summary = "The Kubernetes objects that the cluster makes of its inputs, rendered as Flux Operator does.";
+        let manifests = Operation::new(name, "cluster_manifests", summary).reads();
+        let manifests = manifests.query("kind", "Only what comes from this kind.", &text).query(
+            "revision",
+            "As it was at this revision.",
+            &number,
+        );
+        let manifests = missing(id(manifests))
+            .answer_either(
+                200,
+                "The objects: YAML documents, or a List where JSON is asked for.",
+                &[
+                    ("application/yaml", text.clone()),
+                    ("application/json", json!({"type": "object"})),
+                ],
+            )
+            .problem(400, "A parameter that is not known or makes no sense.")
+            .problem(422, "A template fails for this cluster.");
+        add(paths, "/clusters/{id}/manifests", "get", manifests);
         let diagnostic = json!({
             "type": "object",
             "required": ["code", "kind", "id", "detail"],
             "properties": {
-                "code": {"type": "string", "enum": ["dangling", "stalled", "unused", "contract"]},
+                "code": {"type": "string", "enum": DIAGNOSTICS},
                 "kind": {"type": "string"},
                 "id": {"type": "string"},
                 "detail": {"type": "string"},
@@ -730,6 +935,72 @@ fn admin_paths(paths: &mut Map<String, Value>) {
     .problem(409, "An operation clashes with what is there.")
     .problem(412, "A resource is not in the version that if_match names.");
     add(paths, "/batch", "post", batch);
+
+    let body = json!({
+        "type": "object",
+        "properties": {
+            "revision": {"type": "integer", "minimum": 0, "description": "Restore what was at this revision."},
+            "kind": {"type": "string", "description": "With `id`: only this resource."},
+            "id": text,
+            "selector": {"type": "string", "description": "Only the clusters that match, now or then."},
+            "undo": {"type": "integer", "minimum": 1, "description": "Instead: take back this one revision."},
+            "reason": text,
+        },
+    });
+    let done = json!({
+        "type": "object",
+        "required": ["revision", "changes"],
+        "properties": {"revision": {"type": "integer"}, "changes": {"type": "array", "items": open}},
+    });
+    let rollback = Operation::new(
+        "changes",
+        "rollback",
+        "Go back to a revision, or undo one, in one new revision.",
+    )
+    .writes()
+    .body(json!({"application/json": {"schema": body}, "application/yaml": {"schema": body}}))
+    .answer(200, "Done; or the dry run.", or_dry_run(done))
+    .problem(404, "There is no such revision, or nothing to roll back.")
+    .problem(
+        409,
+        "What would be undone changed since, or the removal budget refuses.",
+    );
+    add(paths, "/rollback", "post", rollback);
+
+    let revision = json!({"type": "integer", "minimum": 0});
+    let diff = Operation::new("changes", "diff", "What differs between two revisions.")
+        .reads()
+        .paged()
+        .query("from", "The one revision.", &revision)
+        .query("to", "The other; the current one unless given.", &revision)
+        .query("selector", "Only clusters that match, at one of them.", &text)
+        .answer(
+            200,
+            "The difference.",
+            json!({"$ref": "#/components/schemas/difference"}),
+        )
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(404, "There is no such revision.")
+        .problem(422, "A selector whose key means nothing.")
+        .problem(503, "The store cannot be read at the moment.");
+    add(paths, "/diff", "get", diff);
+
+    let history = Operation::new("kinds", "history_kind", "Every change of a kind.").reads();
+    let history = missing(name(history))
+        .query("after", "Only revisions after this one.", &revision)
+        .query(
+            "limit",
+            "How many records, at most 10000 at a time.",
+            &json!({"type": "integer", "minimum": 1, "default": 100}),
+        )
+        .answer(
+            200,
+            "The records.",
+            json!({"type": "array", "items": {"$ref": "#/components/schemas/change"}}),
+        )
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(503, "The store cannot be read at the moment.");
+    add(paths, "/kinds/{kind}/history", "get", history);
 
     let change = json!({"$ref": "#/components/schemas/change"});
     let number = json!({"type": "integer", "minimum": 0});

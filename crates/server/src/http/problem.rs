@@ -4,11 +4,12 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fleet::inputs::Breach;
-use fleet::refusal::{Reason, Refusal, Violation};
+use fleet::refusal::{Reason, Refusal, Removals, Violation};
 use fleet::selector::SelectorError;
 use serde::Serialize;
 
 use crate::app::engine::WriteError;
+use crate::app::history::{BackError, PastError};
 
 /// What is answered when something is refused.
 #[derive(Clone, Debug)]
@@ -17,9 +18,18 @@ pub struct Problem {
     name: &'static str,
     detail: Box<str>,
     errors: Vec<Violation>,
-    clusters: Vec<String>,
+    clusters: Box<[String]>,
+    /// Rarely there, and boxed: a problem is the error of everything.
+    more: Option<Box<More>>,
     /// One header that goes with the status.
     header: Option<(&'static str, &'static str)>,
+}
+
+/// What only some problems have.
+#[derive(Clone, Debug)]
+struct More {
+    removals: Option<Removals>,
+    resources: Vec<String>,
 }
 
 /// The last segment of the `type` of a refusal.
@@ -32,6 +42,9 @@ pub fn name_of(reason: Reason) -> &'static str {
         Reason::Contract => "contract",
         Reason::Protected => "protected",
         Reason::Stale => "stale",
+        Reason::RemovalBudget => "removal-budget",
+        Reason::PlanChanged => "plan-changed",
+        Reason::Conflict => "conflict",
     }
 }
 
@@ -42,7 +55,8 @@ impl Problem {
             name,
             detail: detail.into().into_boxed_str(),
             errors: Vec::new(),
-            clusters: Vec::new(),
+            clusters: Box::default(),
+            more: None,
             header: None,
         }
     }
@@ -137,12 +151,20 @@ impl From<Refusal> for Problem {
         let status = match refusal.reason {
             Reason::Invalid | Reason::Contract => StatusCode::UNPROCESSABLE_ENTITY,
             Reason::NotFound => StatusCode::NOT_FOUND,
-            Reason::Exists | Reason::InUse | Reason::Protected => StatusCode::CONFLICT,
-            Reason::Stale => StatusCode::PRECONDITION_FAILED,
+            Reason::Exists | Reason::InUse | Reason::Protected | Reason::RemovalBudget | Reason::Conflict => {
+                StatusCode::CONFLICT
+            }
+            Reason::Stale | Reason::PlanChanged => StatusCode::PRECONDITION_FAILED,
         };
         Problem {
             errors: refusal.errors,
-            clusters: refusal.clusters,
+            clusters: refusal.clusters.into(),
+            more: (refusal.removals.is_some() || !refusal.resources.is_empty()).then(|| {
+                Box::new(More {
+                    removals: refusal.removals.map(|removals| *removals),
+                    resources: refusal.resources,
+                })
+            }),
             ..Problem::new(status, name_of(refusal.reason), refusal.detail)
         }
     }
@@ -168,6 +190,25 @@ impl From<WriteError> for Problem {
     }
 }
 
+impl From<PastError> for Problem {
+    fn from(error: PastError) -> Self {
+        match error {
+            PastError::NotYet(revision) => Problem::not_found(format!("there is no revision {revision}")),
+            PastError::Store(error) => error.into(),
+            PastError::Internal => Problem::internal(),
+        }
+    }
+}
+
+impl From<BackError> for Problem {
+    fn from(error: BackError) -> Self {
+        match error {
+            BackError::Past(error) => error.into(),
+            BackError::Write(error) => error.into(),
+        }
+    }
+}
+
 impl From<store::StoreError> for Problem {
     fn from(error: store::StoreError) -> Self {
         tracing::warn!(%error, "the store cannot be read");
@@ -187,6 +228,10 @@ impl IntoResponse for Problem {
             errors: &'a [Violation],
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             clusters: &'a [String],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            removals: Option<Removals>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            resources: &'a [String],
         }
         let wire = Wire {
             r#type: format!("/problems/{}", self.name),
@@ -195,6 +240,8 @@ impl IntoResponse for Problem {
             detail: &self.detail,
             errors: &self.errors,
             clusters: &self.clusters,
+            removals: self.more.as_ref().and_then(|more| more.removals),
+            resources: self.more.as_ref().map_or(&[], |more| &more.resources),
         };
         let body = serde_json::to_vec(&wire).unwrap_or_default();
         let mut response = (self.status, body).into_response();

@@ -5,12 +5,15 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::http::header::{CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, Uri};
+use fleet::budget::Confirmation;
+use fleet::log::Digest;
 use fleet::operation::IfMatch;
 use fleet::patch::Form;
 use fleet::yaml;
 use serde_json::Value;
 
 use super::problem::Problem;
+pub use crate::app::Page;
 
 /// The largest document, and the largest batch.
 pub const MOST_DOCUMENT: usize = 1 << 20;
@@ -78,6 +81,31 @@ async fn read(body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {
     }
 }
 
+/// What a write says of what it will do: `If-Plan-Match` and `X-Confirm-Removals`.
+pub fn confirmation(headers: &HeaderMap) -> Result<Confirmation, Problem> {
+    let one = |name: &'static str| {
+        let mut values = headers.get_all(name).iter();
+        let value = values.next().map(|value| value.to_str().unwrap_or("\u{fffd}").trim());
+        match values.next() {
+            Some(_) => Err(Problem::bad_request(format!("{name} is there twice"))),
+            None => Ok(value),
+        }
+    };
+    let plan = one("if-plan-match")?.map(|text| {
+        let digest = Digest::parse(text.trim_matches('"'));
+        digest.ok_or_else(|| Problem::bad_request("If-Plan-Match is the `plan` of a dry run: 64 hexadecimal digits"))
+    });
+    let removals = one("x-confirm-removals")?.map(|text| {
+        let number = text.parse::<usize>();
+        number.map_err(|_| Problem::bad_request("X-Confirm-Removals is a number of clusters"))
+    });
+    Ok(Confirmation {
+        removals: removals.transpose()?,
+        plan: plan.transpose()?,
+        base: None,
+    })
+}
+
 pub fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> {
     let mut all = Vec::new();
     for value in headers.get_all(IF_MATCH) {
@@ -143,14 +171,13 @@ impl Query {
     }
 }
 
-/// A page of a list.
-#[derive(Clone, Copy, Debug)]
-pub struct Page {
-    pub offset: usize,
-    pub limit: usize,
-}
-
 impl Page {
+    /// Everything.
+    pub const ALL: Page = Page {
+        offset: 0,
+        limit: usize::MAX,
+    };
+
     pub fn take(query: &mut Query) -> Result<Page, Problem> {
         let whole = |number: Option<u64>, missing| number.map_or(missing, |n| usize::try_from(n).unwrap_or(usize::MAX));
         Ok(Page {

@@ -51,6 +51,7 @@ pub async fn documented(app: &TestApp) -> Vec<Documented> {
         let path = template
             .replace("{cluster_dns}", DEMO_DNS)
             .replace("{kind}", "namespaces")
+            .replace("{path}", "namespaces")
             .replace("{id}", id);
         assert!(!path.contains('{'), "{path}: a parameter that this test does not know");
         for (method, operation) in operations.as_object().unwrap() {

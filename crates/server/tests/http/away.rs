@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
-use fleet::log::{Batch, Head, Revision, RevisionRecord, State};
+use fleet::log::{Batch, Head, Removed, Revision, RevisionRecord, State};
 use flux_resourceset::http::Api;
 use serde_json::json;
 use store::{AuditQuery, AuditRecord, CommitError, Memory, Store, StoreError};
@@ -61,6 +61,11 @@ impl Store for Fragile {
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
         self.check()?;
         self.inner.audit(query).await
+    }
+
+    async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
+        self.check()?;
+        self.inner.removed(since).await
     }
 
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {

@@ -895,9 +895,17 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
     }
     let account = json!({"id": "b", "role": "view", "subjects": [{"kind": "ServiceAccount", "name": "x"}]});
     app.post("/rolebindings", &account).await.problem(422, "invalid");
-    let account = json!({"id": "system:b", "role": "view", "subjects": [{"kind": "ServiceAccount", "name": "x", "namespace": "y"}]});
-    app.post("/rolebindings", &account).await.expect(201);
-    app.get("/rolebindings/system:b").await.expect(200);
+    let account = |id: &str| json!({"id": id, "role": "view", "subjects": [{"kind": "ServiceAccount", "name": "x", "namespace": "y"}]});
+    app.post("/rolebindings", &account("team:b")).await.expect(201);
+    app.get("/rolebindings/team:b").await.expect(200);
+    for id in ["system:b", "cluster-admin", "flux-operator"] {
+        let problem = app.post("/rolebindings", &account(id)).await.problem(422, "invalid");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.contains("The bindings of Kubernetes and Flux themselves"),
+            "{detail}"
+        );
+    }
 }
 
 #[tokio::test]

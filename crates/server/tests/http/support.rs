@@ -12,6 +12,7 @@ use clap::Parser;
 use fleet::json::Json;
 use flux_resourceset::app::App;
 use flux_resourceset::app::engine::Engine;
+use flux_resourceset::app::manifests;
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::config::{Backend, Cli, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
@@ -133,8 +134,15 @@ impl Setup {
         let fleet = startup::prepare(&self.config, &*store, true).await?;
         let metrics = Arc::new(Metrics::default());
         let tokens = Arc::new(Tokens::load(&self.config)?);
-        let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone());
-        let mut app = App::new(&self.config, engine, store.clone(), tokens, metrics);
+        let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), self.config.budget);
+        let mut app = App::new(
+            &self.config,
+            engine,
+            store.clone(),
+            tokens,
+            metrics,
+            manifests::templates(self.config.templates_dir.as_deref())?,
+        );
         app.openapi_file = self.openapi_file.clone().map(Bytes::from);
         let app = Arc::new(app);
         Ok(TestApp {

@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use crate::StoreError;
 
 /// Each file sets `user_version` to its number. Never edited once released: a change of the schema is a new file.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// "flux", as the first migration writes it.
 const APPLICATION_ID: i64 = 0x66_6c_75_78;

@@ -1,0 +1,208 @@
+//! The Kubernetes objects that clusters end up with: the templates, rendered as Flux Operator renders them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fleet::Fleet;
+use fleet::diagnose::Diagnostic;
+use fleet::diff::differences;
+use fleet::effect::{InputEffect, ListEffect};
+use fleet::snapshot::{Cluster, Poll};
+use resourceset::{Bundle, Rendered, Step};
+use serde_json::{Map, Value};
+
+use crate::config::ConfigError;
+
+/// What clusters apply, as this release ships it.
+const SHIPPED: [(&str, &str); 6] = [
+    (
+        "providers/namespaces.yaml",
+        include_str!("../../../../k8s/providers/namespaces.yaml"),
+    ),
+    (
+        "providers/platform-components.yaml",
+        include_str!("../../../../k8s/providers/platform-components.yaml"),
+    ),
+    (
+        "providers/rolebindings.yaml",
+        include_str!("../../../../k8s/providers/rolebindings.yaml"),
+    ),
+    (
+        "resourcesets/namespaces.yaml",
+        include_str!("../../../../k8s/resourcesets/namespaces.yaml"),
+    ),
+    (
+        "resourcesets/platform-components.yaml",
+        include_str!("../../../../k8s/resourcesets/platform-components.yaml"),
+    ),
+    (
+        "resourcesets/rolebindings.yaml",
+        include_str!("../../../../k8s/resourcesets/rolebindings.yaml"),
+    ),
+];
+
+/// The templates of a folder and of those below it, or the shipped ones.
+pub fn templates(folder: Option<&Path>) -> Result<Bundle, ConfigError> {
+    let unusable = |problem: String| ConfigError::new("TEMPLATES_DIR", problem);
+    let Some(folder) = folder else {
+        let files = SHIPPED.iter().map(|(name, text)| (*name, text.as_bytes()));
+        return Bundle::read(files).map_err(|error| unusable(error.to_string()));
+    };
+    let mut files = Vec::new();
+    for path in yaml_files(folder).map_err(|(path, error)| unusable(format!("{}: {error}", path.display())))? {
+        let text = std::fs::read(&path).map_err(|error| unusable(format!("{}: {error}", path.display())))?;
+        files.push((path.display().to_string(), text));
+    }
+    let bundle = Bundle::read(files.iter().map(|(name, text)| (name.as_str(), text.as_slice())));
+    let bundle = bundle.map_err(|error| unusable(error.to_string()))?;
+    match bundle.is_empty() {
+        true => Err(unusable(format!("{}: no file holds a ResourceSet", folder.display()))),
+        false => Ok(bundle),
+    }
+}
+
+fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, (PathBuf, std::io::Error)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let failed = |error| (folder.clone(), error);
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            if path.is_dir() {
+                open.push(path);
+            } else if matches!(extension, Some("yaml" | "yml" | "json")) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What each ResourceSet renders to for one cluster.
+pub fn render<'a>(templates: &'a Bundle, fleet: &Fleet, cluster: &Cluster) -> Vec<Rendered<'a>> {
+    templates.render(|path| inputs(fleet, cluster, path))
+}
+
+/// What the cluster is told at a path; none where it gets no answer.
+fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str) -> Option<Vec<Map<String, Value>>> {
+    let Poll::Reply(reply) = fleet.poll(&cluster.head().dns, path) else {
+        return None;
+    };
+    let mut body: Value = serde_json::from_slice(&reply.identity()).ok()?;
+    let Value::Array(inputs) = body["inputs"].take() else {
+        return None;
+    };
+    let inputs = inputs.into_iter().filter_map(|input| match input {
+        Value::Object(input) => Some(input),
+        _ => None,
+    });
+    Some(inputs.collect())
+}
+
+/// What the rendered objects say that the inputs do not.
+pub fn diagnose(fleet: &Fleet, rendered: &[Rendered<'_>]) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut known: BTreeMap<String, &str> = BTreeMap::new();
+    for one in rendered {
+        for object in one.result.iter().flatten().flat_map(|step| &step.objects) {
+            known.entry(name(object)).or_insert(one.name);
+        }
+    }
+    for one in rendered {
+        let kind = one.paths.first().and_then(|path| fleet.kinds().at_path(path));
+        let mut report = |code, detail: String| {
+            found.push(Diagnostic {
+                code,
+                kind: kind.map(|kind| kind.name.to_string()).unwrap_or_default(),
+                id: one.name.to_owned(),
+                detail,
+            });
+        };
+        let steps: &[Step] = match &one.result {
+            Ok(steps) => steps,
+            Err(error) => {
+                report("template", format!("the ResourceSet cannot be rendered: {error}"));
+                continue;
+            }
+        };
+        for object in steps.iter().flat_map(|step| &step.duplicates) {
+            report(
+                "duplicate",
+                format!("{object} is rendered more than once; only the first counts"),
+            );
+        }
+        for object in steps.iter().flat_map(|step| &step.objects) {
+            let this = name(object);
+            match known.get(&this) {
+                Some(owner) if *owner != one.name => {
+                    report(
+                        "duplicate",
+                        format!("{this} is rendered by the ResourceSet {owner} too"),
+                    );
+                }
+                _ => {}
+            }
+            for wanted in object["spec"]["dependsOn"].as_array().into_iter().flatten() {
+                let namespace = wanted["namespace"]
+                    .as_str()
+                    .or(object["metadata"]["namespace"].as_str());
+                let wanted = format!(
+                    "{}/{}/{}",
+                    object["kind"].as_str().unwrap_or_default(),
+                    namespace.unwrap_or_default(),
+                    wanted["name"].as_str().unwrap_or_default()
+                );
+                if !known.contains_key(&wanted) {
+                    report("unmet", format!("{this} waits for {wanted}, which is not rendered"));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What a change does to the objects of a cluster, which is none before or after it, if it comes or goes.
+pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, cluster: &str) -> Result<ListEffect, String> {
+    let objects = |fleet: &Fleet| -> Result<BTreeMap<String, Value>, String> {
+        let mut objects = BTreeMap::new();
+        let Some(cluster) = fleet.cluster(cluster) else {
+            return Ok(objects);
+        };
+        for rendered in render(templates, fleet, cluster) {
+            let steps = rendered.result.map_err(|error| format!("{}: {error}", rendered.name))?;
+            let all = steps.into_iter().flat_map(|step| step.objects);
+            objects.extend(all.map(|object| (name(&object), object)));
+        }
+        Ok(objects)
+    };
+    let (old, new) = (objects(before)?, objects(after)?);
+    let mut effect = ListEffect::default();
+    for (id, object) in &old {
+        let fields = match new.get(id) {
+            Some(now) => differences(Some(object), Some(now)),
+            None => {
+                effect.removed.push(id.clone());
+                continue;
+            }
+        };
+        if !fields.is_empty() {
+            effect.changed.push(InputEffect { id: id.clone(), fields });
+        }
+    }
+    effect.added = new.into_keys().filter(|id| !old.contains_key(id)).collect();
+    Ok(effect)
+}
+
+/// `Kind/namespace/name`
+fn name(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    format!(
+        "{}/{}/{}",
+        text(&object["kind"]),
+        text(&metadata["namespace"]),
+        text(&metadata["name"])
+    )
+}

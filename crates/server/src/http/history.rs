@@ -1,0 +1,279 @@
+//! The past: what a resource was, what changed between two revisions, and the way back.
+
+use std::sync::Arc;
+
+use axum::Json as AxumJson;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use fleet::Fleet;
+use fleet::history::Scope;
+use fleet::json::Json;
+use fleet::kind::{CLUSTERS, KINDS};
+use fleet::log::{Revision, RevisionRecord};
+use fleet::refusal::Violation;
+use fleet::selector::Selector;
+use fleet::snapshot::Poll;
+use serde_json::Value;
+use store::{AuditQuery, AuditRecord};
+
+use super::crud::{Caller, Options, REVISION, Reply, changes_of, json_text, kind_of};
+use super::plan;
+use super::problem::Problem;
+use super::request::{self, MOST_DOCUMENT, Page};
+use crate::app::App;
+use crate::app::engine::WriteRequest;
+use crate::app::history::Back;
+
+/// `GET /{kind}/{id}/history` and `GET /kinds/{kind}/history`
+pub async fn history(app: &App, kind: &str, id: &str, caller: &Caller) -> Reply {
+    const USUAL: u64 = 100;
+    const MOST: u64 = 10_000;
+    let mut query = caller.query()?;
+    let wanted = AuditQuery {
+        after: Revision(query.number("after", 0)?.unwrap_or_default()),
+        limit: usize::try_from(query.number("limit", 1)?.unwrap_or(USUAL).min(MOST)).unwrap_or_default(),
+        kind: Some(kind.to_owned()),
+        id: Some(id.to_owned()),
+        actor: None,
+    };
+    query.end("after, limit")?;
+    if kind != KINDS {
+        kind_of(&app.fleet(), kind)?;
+    }
+    let _place = app.heavy().await;
+    let records = app.store.audit(&wanted).await?;
+    // A page beyond the end is empty; a resource that never was is something else.
+    if records.is_empty() && wanted.after == Revision::ZERO {
+        return Err(Problem::not_found(format!("there never was \"{id}\" among the {kind}")));
+    }
+    let records: Vec<_> = records.iter().map(AuditRecord::record).collect();
+    Ok(AxumJson(records).into_response())
+}
+
+/// What a resource was at a revision.
+pub async fn resource_at(app: &App, kind: &str, id: &str, revision: Revision) -> Result<Json, Problem> {
+    const AT_ONCE: usize = 100;
+    if revision > app.fleet().revision() {
+        return Err(Problem::not_found(format!("there is no revision {revision}")));
+    }
+    let mut wanted = AuditQuery {
+        kind: Some(kind.to_owned()),
+        id: Some(id.to_owned()),
+        limit: AT_ONCE,
+        ..AuditQuery::default()
+    };
+    let mut found = None;
+    loop {
+        let records = app.store.audit(&wanted).await?;
+        let Some(last) = records.last().map(|record| record.revision) else {
+            break;
+        };
+        let beyond = last > revision;
+        if let Some(record) = records.into_iter().rfind(|record| record.revision <= revision) {
+            found = record.change.after;
+        }
+        if beyond {
+            break;
+        }
+        wanted.after = last;
+    }
+    found.ok_or_else(|| Problem::not_found(format!("there was no \"{id}\" among the {kind} at revision {revision}")))
+}
+
+/// `GET /clusters/{id}/inputs/{path}`: what Flux is told, now or at a revision.
+pub async fn inputs(
+    State(app): State<Arc<App>>,
+    Path((kind, id, view, path)): Path<(String, String, String, String)>,
+    caller: Caller,
+) -> Reply {
+    if kind != CLUSTERS || view != "inputs" {
+        return Err(Problem::not_found("there is nothing at this path"));
+    }
+    let mut query = caller.query()?;
+    let revision = query.number("revision", 0)?.map(Revision);
+    query.end("revision")?;
+    let fleet = match revision {
+        Some(revision) => app.fleet_at(revision).await?,
+        None => app.fleet(),
+    };
+    let then = || {
+        revision
+            .map(|revision| format!(" at revision {revision}"))
+            .unwrap_or_default()
+    };
+    let cluster = fleet.cluster(&id);
+    let cluster = cluster.ok_or_else(|| Problem::not_found(format!("there is no cluster \"{id}\"{}", then())))?;
+    match fleet.poll(&cluster.head().dns, &path) {
+        Poll::Reply(reply) => Ok(json_text(reply.identity())),
+        Poll::Breach(breach) => Err(Problem::broken_reply(&breach)),
+        Poll::UnknownCluster | Poll::UnknownKind => {
+            Err(Problem::not_found(format!("no kind has the path \"{path}\"{}", then())))
+        }
+    }
+}
+
+/// `GET /diff`
+pub async fn diff(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let page = Page::take(&mut query)?;
+    let now = app.fleet();
+    let missing = || Problem::bad_request("from=N says from which revision; to=M is the current one unless given");
+    let from = Revision(query.number("from", 0)?.ok_or_else(missing)?);
+    let to = query.number("to", 0)?.map_or(now.revision(), Revision);
+    let selector = query.take("selector")?;
+    query.end("from, to, selector, limit, offset")?;
+    let mut difference = app.difference(from, to).await?;
+    if let Some(selector) = selector {
+        let wanted = selected(&app, &selector, [from, to]).await?;
+        difference
+            .effect
+            .clusters
+            .retain(|cluster| wanted.contains(&*cluster.id));
+        difference
+            .changes
+            .retain(|change| &*change.kind != CLUSTERS || wanted.contains(&*change.id));
+    }
+    let record = RevisionRecord {
+        revision: to,
+        author: Default::default(),
+        changes: difference.changes,
+        removed: Default::default(),
+        digest: Default::default(),
+    };
+    Ok(plan::show_difference(from, &record, difference.effect, page))
+}
+
+/// The clusters that a selector matches at one of two revisions.
+async fn selected(
+    app: &App,
+    selector: &str,
+    revisions: [Revision; 2],
+) -> Result<std::collections::BTreeSet<String>, Problem> {
+    let mut found = std::collections::BTreeSet::new();
+    let mut failed = None;
+    for revision in revisions {
+        let fleet: Arc<Fleet> = app.fleet_at(revision).await?;
+        match Selector::for_fleet(selector, &fleet) {
+            Ok(selector) => found.extend(selector.select(&fleet).map(|cluster| cluster.document().id.to_string())),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) if found.is_empty() => Err(error.into()),
+        _ => Ok(found),
+    }
+}
+
+/// `POST /rollback`
+pub async fn rollback(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Reply {
+    let options = Options::take(&caller, false)?;
+    let body = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
+    let (back, reason) = read(body)?;
+    let write = WriteRequest {
+        author: caller.author(reason)?,
+        confirmation: options.confirmation,
+        ..WriteRequest::default()
+    };
+    if options.dry_run {
+        return Ok(plan::show(
+            app.plan_back(&back, write, options.rendered()).await?,
+            options.page,
+        ));
+    }
+    let written = app.go_back(&back, write).await?;
+    let mut response: Response = changes_of(&written);
+    response
+        .headers_mut()
+        .insert(REVISION.clone(), written.revision.0.into());
+    Ok(response)
+}
+
+/// The body of a rollback, and its reason.
+fn read(body: Value) -> Result<(Back, Option<String>), Problem> {
+    let Value::Object(mut fields) = body else {
+        return Err(Problem::invalid(vec![Violation::new("", "an object is expected")]));
+    };
+    let mut errors = Vec::new();
+    let mut text = |name: &str| match fields.remove(name) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(_) => {
+            errors.push(Violation::new(format!("/{name}"), "is not a string"));
+            None
+        }
+    };
+    let (kind, id, selector, reason) = (text("kind"), text("id"), text("selector"), text("reason"));
+    let mut number = |name: &str| match fields.remove(name) {
+        None | Some(Value::Null) => None,
+        Some(value) => {
+            if value.as_u64().is_none() {
+                errors.push(Violation::new(format!("/{name}"), "is not the number of a revision"));
+            }
+            value.as_u64().map(Revision)
+        }
+    };
+    let (revision, undo) = (number("revision"), number("undo"));
+    for name in fields.keys() {
+        let detail = "is not known here; known: revision, undo, kind, id, selector, reason";
+        errors.push(Violation::new(fleet::refusal::segment(name), detail));
+    }
+    let back = match (revision, undo, kind, id, selector) {
+        (Some(revision), None, None, None, None) => Some(Back::To(revision, Scope::Fleet)),
+        (Some(revision), None, Some(kind), Some(id), None) => Some(Back::To(revision, Scope::Resource { kind, id })),
+        (Some(revision), None, None, None, Some(selector)) => Some(Back::To(revision, Scope::Clusters(selector))),
+        (None, Some(revision), None, None, None) => Some(Back::Undo(revision)),
+        _ => None,
+    };
+    if back.is_none() && errors.is_empty() {
+        let detail = "say {\"revision\": N}, with \"kind\" and \"id\" or with \"selector\" for a part of the fleet, or {\"undo\": N}";
+        errors.push(Violation::new("", detail));
+    }
+    match back {
+        Some(back) if errors.is_empty() => Ok((back, reason.filter(|reason| !reason.trim().is_empty()))),
+        _ => Err(Problem::invalid(errors)),
+    }
+}
+
+/// For whoever asks for `?revision=` of a document.
+pub fn document_at(body: &Json, revision: Revision) -> Response {
+    let mut response = json_text(body.as_str().to_owned());
+    response.headers_mut().insert(REVISION.clone(), revision.0.into());
+    response
+}
+
+/// `GET /kinds/{kind}/history`
+pub async fn kind_history(State(app): State<Arc<App>>, Path(kind): Path<String>, caller: Caller) -> Reply {
+    history(&app, KINDS, &kind, &caller).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rollback_says_one_thing() {
+        for good in [
+            json!({"revision": 3}),
+            json!({"revision": 3, "kind": "clusters", "id": "a"}),
+            json!({"revision": 0, "selector": "environment=dev", "reason": "x"}),
+            json!({"undo": 3}),
+        ] {
+            assert!(read(good.clone()).is_ok(), "{good}");
+        }
+        for bad in [
+            json!([]),
+            json!({}),
+            json!({"revision": "3"}),
+            json!({"revision": 3, "undo": 3}),
+            json!({"revision": 3, "kind": "clusters"}),
+            json!({"revision": 3, "kind": "clusters", "id": "a", "selector": "*"}),
+            json!({"undo": 3, "selector": "*"}),
+            json!({"revision": 3, "slector": "*"}),
+        ] {
+            assert!(read(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

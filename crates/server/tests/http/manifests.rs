@@ -1,0 +1,178 @@
+//! What clusters make of their inputs.
+
+use serde_json::{Value, json};
+
+use crate::support::{DEMO, NETWORK_POLICY, Setup, TestApp, bare, component};
+
+fn names(list: &Value) -> Vec<String> {
+    let objects = list["items"].as_array().unwrap().iter();
+    objects
+        .map(|object| {
+            format!(
+                "{}/{}",
+                object["kind"].as_str().unwrap(),
+                object["metadata"]["name"].as_str().unwrap()
+            )
+        })
+        .collect()
+}
+
+async fn objects(app: &TestApp, path: &str) -> Value {
+    let reply = app.get(path).header("accept", "application/json").await.expect(200);
+    assert_eq!(reply.header("content-type"), "application/json");
+    reply.json()
+}
+
+fn find<'a>(list: &'a Value, kind: &str, name: &str) -> &'a Value {
+    let mut objects = list["items"].as_array().unwrap().iter();
+    let found = objects.find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind}/{name} among {:?}", names(list)))
+}
+
+#[tokio::test]
+async fn the_demo_cluster_renders_as_the_book_says() {
+    let app = TestApp::start().await;
+    let yaml = app.get(format!("/clusters/{DEMO}/manifests")).await.expect(200);
+    assert_eq!(yaml.header("content-type"), "application/yaml");
+    let documents: Vec<_> = yaml.text().split("---\n").skip(1).collect();
+    let list = objects(&app, &format!("/clusters/{DEMO}/manifests")).await;
+    assert_eq!(documents.len(), list["items"].as_array().unwrap().len());
+    let release = find(&list, "HelmRelease", "platform-podinfo");
+    assert_eq!(release["spec"]["dependsOn"], json!([{"name": "platform-traefik"}]));
+    assert_eq!(
+        release["spec"]["chart"]["spec"]["version"],
+        Value::Null,
+        "latest is not pinned"
+    );
+    let values = find(&list, "ConfigMap", &format!("values-podinfo-{DEMO}"));
+    assert_eq!(values["data"]["ui.color"], "#2f855a");
+    find(&list, "Namespace", "podinfo");
+    let binding = find(&list, "ClusterRoleBinding", "platform-admins");
+    assert_eq!(
+        binding["metadata"]["annotations"]["fluxcd.controlplane.io/force"],
+        "enabled"
+    );
+    let some = objects(&app, &format!("/clusters/{DEMO}/manifests?kind=rolebinding")).await;
+    assert_eq!(
+        names(&some),
+        ["ClusterRoleBinding/platform-admins", "ClusterRoleBinding/dev-readers"]
+    );
+    app.get(format!("/clusters/{DEMO}/manifests?kind=gadget"))
+        .await
+        .problem(400, "bad-request");
+    app.get("/clusters/nobody/manifests").await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_component_takes_the_road_of_its_source() {
+    let app = TestApp::start().await;
+    let with = |id: &str, more: Value| {
+        let mut value = component(id);
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"op": "create", "kind": "platform_components", "value": value})
+    };
+    let mut cluster = bare("c");
+    cluster["platform_components"] = json!([{"id": "path"}, {"id": "chart"}, {"id": "https"}]);
+    cluster["patches"] = json!({"path": {"REPLICAS": "3", "not.a.variable": "x"}, "chart": {"hosts[0].name": "a,b"}});
+    app.batch(json!([
+        with("path", json!({"oci_url": "oci://r.example.com/mono", "component_path": "grafana", "cluster_env_enabled": true})),
+        with("chart", json!({"oci_url": "oci://r.example.com/charts", "oci_artifact": "chart"})),
+        with("https", json!({"cluster_env_enabled": true})),
+        {"op": "create", "kind": "clusters", "value": cluster},
+    ]))
+    .await;
+    let list = objects(&app, "/clusters/c/manifests").await;
+    let path = find(&list, "Kustomization", "platform-path");
+    assert_eq!(path["spec"]["path"], "grafana/dev");
+    assert_eq!(path["spec"]["postBuild"]["substituteFrom"][1]["name"], "values-path-c");
+    assert_eq!(
+        find(&list, "ConfigMap", "values-path-c")["data"],
+        json!({"REPLICAS": "3"})
+    );
+    assert_eq!(
+        find(&list, "OCIRepository", "platform-path")["spec"]["ref"]["tag"],
+        "1.0.0"
+    );
+    assert_eq!(
+        find(&list, "HelmRelease", "platform-chart")["spec"]["chartRef"]["name"],
+        "platform-chart"
+    );
+    assert_eq!(
+        find(&list, "OCIRepository", "platform-chart")["spec"]["url"],
+        "oci://r.example.com/charts/chart"
+    );
+    assert_eq!(
+        find(&list, "HelmRelease", "platform-https")["spec"]["chart"]["spec"]["version"],
+        "1.0.0"
+    );
+
+    // What has no meaning on a road is told.
+    let found = app.get("/clusters/c/diagnostics").await.expect(200).array();
+    let told: Vec<_> = found
+        .iter()
+        .map(|one| (one["code"].as_str().unwrap(), one["id"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, [("ignored", "path"), ("ignored", "https")], "{found:?}");
+}
+
+#[tokio::test]
+async fn templates_of_a_folder_are_used_and_what_they_do_wrong_is_told() {
+    let setup = Setup::default();
+    let template = |name: &str, provider: &str, text: &str| {
+        let text = text.replace('\n', "\n    ");
+        format!(
+            "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {{name: {name}, namespace: flux-system}}\n\
+             spec:\n  inputsFrom: [{{name: {provider}}}]\n  resourcesTemplate: |\n    {text}\n---\n"
+        )
+    };
+    let map =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: same, namespace: x}\ndata: {a: << inputs.size | quote >>}";
+    let policies = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.id >>, namespace: x}";
+    let mut text = template("ns", "namespaces", &map.replace("inputs.size", "inputs.id"));
+    text += &template("broken", "rolebindings", map);
+    text += &template("later", "policies", policies);
+    text += "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: policies}\n\
+             spec: {url: 'https://x/api/v2/flux/clusters/y/network-policies?a=b'}\n";
+    let mut setup = setup;
+    let file = setup.file("templates/all.yaml", &text);
+    setup.config.templates_dir = Some(file.parent().unwrap().to_owned());
+    let app = setup.start().await;
+    let found = app
+        .get(format!("/clusters/{DEMO}/diagnostics"))
+        .await
+        .expect(200)
+        .array();
+    let told: Vec<_> = found
+        .iter()
+        .map(|one| (one["code"].as_str().unwrap(), one["id"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, [("duplicate", "ns"), ("template", "broken")], "{found:?}");
+    assert!(
+        found[1]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("map has no entry for key \"size\""),
+        "{found:?}"
+    );
+    let problem = app
+        .get(format!("/clusters/{DEMO}/manifests"))
+        .await
+        .problem(422, "invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/broken");
+    let list = objects(&app, &format!("/clusters/{DEMO}/manifests?kind=namespaces")).await;
+    assert_eq!(names(&list), ["ConfigMap/same"]);
+
+    // A kind that comes later is rendered by the template that waits for it.
+    app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
+    let policy = json!({"id": "deny", "target_namespace": "x", "ingress_rules": []});
+    let created = app.post("/network_policies", &policy).await;
+    assert!(created.status == 201, "{}", created.text());
+    app.patch(
+        format!("/clusters/{DEMO}"),
+        &json!({"network_policies": [{"id": "deny"}]}),
+    )
+    .await
+    .expect(200);
+    let list = objects(&app, &format!("/clusters/{DEMO}/manifests?kind=network-policies")).await;
+    assert_eq!(names(&list), ["ConfigMap/deny"]);
+}
