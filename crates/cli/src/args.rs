@@ -10,7 +10,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use fleet::kind::CLUSTERS;
 use serde_json::{Map, Value};
 
-use crate::commands::{changes, complete, config, demo, documents, edit, get, inputs, kind};
+use crate::commands::{changes, complete, config, demo, documents, edit, get, inputs, kind, render};
 use crate::error::Failure;
 use crate::kinds::{Field, Form, Kind, Kinds, free_flag, pair};
 use crate::output::Format;
@@ -83,6 +83,8 @@ pub(crate) enum Static {
     History(changes::HistoryArgs),
     /// What Flux gets on a cluster
     Inputs(inputs::InputsArgs),
+    /// What Flux makes of a cluster's inputs; with -f, of files, as `flux-operator build resourceset` does
+    Render(render::RenderArgs),
     /// The kinds of resources themselves
     #[command(subcommand)]
     Kind(kind::KindCommand),

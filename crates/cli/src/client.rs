@@ -97,6 +97,7 @@ impl Client {
         let mut request = self
             .agent(url)
             .get(format!("{url}{path}"))
+            .header("Accept", "application/json")
             .header("Authorization", format!("Bearer {token}"));
         if let Some(etag) = known {
             request = request.header("If-None-Match", etag);
@@ -200,14 +201,16 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
     }
 }
 
-/// Whether the server was reached, and is not who it says it is.
+/// Whether the server was reached, and its certificate is from nobody that the system knows. One for another name is clear
+/// enough from the error.
 fn is_untrusted(error: &ureq::Error) -> bool {
     let tls = match error {
         ureq::Error::Rustls(error) => Some(error),
         ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
         _ => None,
     };
-    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+    let unknown = rustls::CertificateError::UnknownIssuer;
+    matches!(tls, Some(rustls::Error::InvalidCertificate(error)) if *error == unknown)
 }
 
 fn describe(error: &ureq::Error) -> String {

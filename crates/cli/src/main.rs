@@ -4,7 +4,6 @@ mod args;
 mod client;
 mod commands;
 mod config;
-mod diff;
 mod error;
 mod kinds;
 mod output;
@@ -19,7 +18,7 @@ use serde_json::json;
 
 use crate::args::{Global, Static};
 use crate::client::Client;
-use crate::commands::{changes, complete, config as contexts, demo, documents, edit, get, inputs, kind};
+use crate::commands::{changes, complete, config as contexts, demo, documents, edit, get, inputs, kind, render};
 use crate::config::Access;
 use crate::error::Failure;
 use crate::kinds::Kinds;
@@ -99,6 +98,10 @@ fn dispatch(printer: &Printer, global: &Global, command: Static) -> Result<ExitC
         Static::Changes(args) => remote(&|session| changes::run(session, &args)),
         Static::History(args) => remote(&|session| changes::run_history(session, &args)),
         Static::Inputs(args) => remote(&|session| inputs::run(session, &args)),
+        Static::Render(args) => match args.offline() {
+            Some(file) => render::from_files(printer, &args, file),
+            None => remote(&|session| render::of_cluster(session, &args)),
+        },
         Static::Kind(command) => remote(&|session| kind::run(session, &command)),
         Static::Demo(command) => remote(&|session| demo::run(session, &command)),
         Static::Config(command) => contexts::run(printer, command),

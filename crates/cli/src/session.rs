@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::args::{Target, WriteArgs};
 use crate::client::{Client, Operation};
-use crate::diff::{Difference, differences};
 use crate::error::{ApiError, Failure};
 use crate::kinds::Kinds;
 use crate::output::{Printer, Table, Tone};
+use fleet::diff::{Difference, differences};
 
 /// How often a write starts over on fresh data before it gives up.
 pub(crate) const ATTEMPTS: usize = 5;
@@ -91,6 +91,19 @@ impl<'a> Session<'a> {
 pub(crate) enum Outcome {
     Done(Value),
     Planned(Plan),
+}
+
+impl Outcome {
+    /// The resources that changed or would.
+    pub(crate) fn ids(&self) -> Vec<&str> {
+        match self {
+            Outcome::Done(reply) => {
+                let changes = reply["changes"].as_array().into_iter().flatten();
+                changes.map(|change| text(&change["id"])).collect()
+            }
+            Outcome::Planned(plan) => plan.changes.iter().map(|change| change.id.as_str()).collect(),
+        }
+    }
 }
 
 /// The changes of a dry run, field by field.

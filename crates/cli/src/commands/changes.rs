@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::get::interval;
 use crate::args::{given, ids_of_the_kind, kind_names};
 use crate::client::{Client, with_query};
-use crate::diff::{Difference, differences};
 use crate::error::{ApiError, Code, Failure};
 use crate::output::{Table, Tone};
 use crate::session::{Session, text};
+use fleet::diff::{Difference, differences};
 
 /// How many records one request asks for.
 const PAGE: u64 = 1000;

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use super::resource::missing;
 use crate::args::{WriteArgs, given, ids_of_the_kind, kind_names};
 use crate::client::{Operation, Versioned};
-use crate::diff::differences;
 use crate::error::{Failure, plain};
 use crate::kinds::Kind;
 use crate::output::yaml;
 use crate::session::{Outcome, Session, blame};
+use fleet::diff::differences;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EditArgs {

@@ -11,6 +11,7 @@ pub(crate) mod inputs;
 pub(crate) mod kind;
 pub(crate) mod overrides;
 pub(crate) mod references;
+pub(crate) mod render;
 pub(crate) mod resource;
 
 use clap::ArgMatches;

@@ -1,5 +1,7 @@
 //! What clusters have of a kind: assign, unassign, patch, where.
 
+use std::collections::BTreeSet;
+
 use clap::ArgMatches;
 use fleet::kind::CLUSTERS;
 use serde_json::{Map, Value, json};
@@ -11,7 +13,7 @@ use crate::client::{Operation, encode, with_query};
 use crate::error::{ApiError, Failure};
 use crate::kinds::Kind;
 use crate::output::{Table, Tone, cell};
-use crate::session::{Session, blame, on_clusters, text};
+use crate::session::{Outcome, Session, blame, on_clusters, text};
 
 pub(crate) fn target_of(matches: &ArgMatches) -> Result<Target, Failure> {
     Target::read(matches).ok_or_else(|| Failure::usage("say on which clusters: --cluster, --selector or --all"))
@@ -143,7 +145,36 @@ pub(crate) fn set_values(
     }
     let operations = on_clusters(target, &format!("{} {id}", kind.command), &body);
     let outcome = session.write(&operations, how);
-    session.show(&outcome.map_err(|error| better_reason(session, kind, id, &operations, error))?)
+    let outcome = outcome.map_err(|error| better_reason(session, kind, id, &operations, error))?;
+    session.show(&outcome)?;
+    tell_where_unassigned(session, kind, id, &outcome)
+}
+
+/// Values may be there before what they are for. On many clusters at once, that is more often a slip.
+fn tell_where_unassigned(session: &Session<'_>, kind: &Kind, id: &str, outcome: &Outcome) -> Result<(), Failure> {
+    let patched = outcome.ids();
+    if patched.is_empty() {
+        return Ok(());
+    }
+    let found = session
+        .client
+        .get(&format!("/{}/{}/references", kind.name, encode(id)))?;
+    let usages = found.as_array().map(Vec::as_slice).unwrap_or_default();
+    let assigned: BTreeSet<&str> = usages.iter().map(|usage| text(&usage["cluster"])).collect();
+    let without: Vec<&str> = patched.into_iter().filter(|id| !assigned.contains(id)).collect();
+    let Some(first) = without.first() else {
+        return Ok(());
+    };
+    let place = match without.len() {
+        1 => format!("{first} does not have {} {id}", kind.command),
+        many => format!(
+            "{many} of these clusters, {first} among them, do not have {} {id}",
+            kind.command
+        ),
+    };
+    let hint = format!("{place}: the values take effect once it is assigned");
+    session.printer.hint(&hint);
+    Ok(())
 }
 
 pub(crate) fn whereabouts(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {

@@ -8,11 +8,11 @@ use super::get::{self, WatchArgs};
 use super::id;
 use crate::args::{Target, WriteArgs, field_values};
 use crate::client::{Operation, encode, with_query};
-use crate::diff::differences;
 use crate::error::{ApiError, Code, Failure};
 use crate::kinds::Kind;
 use crate::output::{Table, Tone};
 use crate::session::{ATTEMPTS, Session, blame, on_clusters, text};
+use fleet::diff::differences;
 
 pub(crate) fn list(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
     let mut parameters: Vec<(&str, Option<String>)> = Vec::new();

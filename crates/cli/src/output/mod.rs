@@ -126,6 +126,11 @@ impl Printer {
         matches!(self.format, Format::Yaml)
     }
 
+    /// Whether manifests are to be printed as what they are: unless JSON or names were asked for.
+    pub(crate) fn is_manifests(&self) -> bool {
+        !self.told || matches!(self.format, Format::Yaml | Format::Table { .. })
+    }
+
     /// Prints a value in the format that was asked for.
     pub(crate) fn print(
         &self,

@@ -1,6 +1,12 @@
 //! Contexts and tokens.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::thread;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::fixture::World;
 use crate::transcript;
@@ -80,4 +86,64 @@ fn a_broken_file_is_named_and_not_in_the_way() {
         "flux-resourceset-cli config get-contexts",
         "FLUX_API_URL= flux-resourceset-cli cluster list",
     );
+}
+
+/// What stands before a server in production: speaks TLS, and passes each request on. Gives its port.
+fn tls_in_front_of(server: &str, certificate: &rcgen::CertifiedKey<rcgen::KeyPair>) -> u16 {
+    let chain = vec![certificate.cert.der().clone()];
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certificate.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let upstream = server.strip_prefix("http://").unwrap().to_owned();
+    let pass_on = move |connection: TcpStream| -> io::Result<()> {
+        let tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+        let mut client = StreamOwned::new(tls, connection);
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte)?;
+            request.extend(byte);
+        }
+        let mut server = TcpStream::connect(&upstream)?;
+        server.write_all(&request[..request.len() - 2])?;
+        server.write_all(b"Connection: close\r\n\r\n")?;
+        io::copy(&mut server, &mut client)?;
+        client.conn.send_close_notify();
+        client.flush()
+    };
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            // Who does not trust the certificate leaves in the middle.
+            let _left = pass_on(connection.unwrap());
+        }
+    });
+    port
+}
+
+#[test]
+fn https() {
+    let world = World::demo();
+    let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    world.file("authority.pem", &certificate.cert.pem());
+    let port = tls_in_front_of(&world.url, &certificate);
+    let world = world
+        .with("FLUX_API_URL", &format!("https://localhost:{port}"))
+        .with("PORT", &port.to_string());
+    let trusting = "SSL_CERT_FILE=authority.pem flux-resourceset-cli";
+    let told = world.transcript(&[
+        &format!("{trusting} cluster list -o name"),
+        "flux-resourceset-cli cluster list -o name",
+        &format!("FLUX_API_URL=https://127.0.0.1:$PORT {trusting} cluster list -o name"),
+    ]);
+    insta::with_settings!({omit_expression => true}, {
+        insta::assert_snapshot!(told.replace(&port.to_string(), "PORT"));
+    });
 }

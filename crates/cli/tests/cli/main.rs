@@ -5,6 +5,7 @@ mod access;
 mod docs;
 mod documented;
 mod documents;
+mod every;
 mod fixture;
 mod kinds;
 mod output;

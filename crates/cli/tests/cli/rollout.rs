@@ -129,6 +129,17 @@ fn patch_keys_are_set_and_removed() {
 }
 
 #[test]
+fn patches_for_what_is_not_there_are_told() {
+    transcript!(
+        World::fleet(),
+        "flux-resourceset-cli component unassign podinfo -l environment=dev -o name",
+        "flux-resourceset-cli component patch podinfo -l 'environment in (dev,prod)' --set a=1 -o name",
+        "flux-resourceset-cli component patch podinfo --cluster prod-1 --set a=2 -o name",
+        "flux-resourceset-cli component patch podinfo --cluster qa-1 --cluster dev-1 --set a=1 --dry-run -o name",
+    );
+}
+
+#[test]
 fn two_writers_lose_nothing() {
     let world = World::fleet();
     // Each override rests on a list that the others change meanwhile.
