@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run test lint deny firestone generate verify bench clean
+.PHONY: help run test test-flux e2e lint deny firestone generate verify bench clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,14 @@ run: ## Build and start the server on SQLite with the demo fleet.
 
 test: lint verify deny firestone ## Everything that must hold before a change lands.
 	cargo test --workspace
+
+test-flux: ## The renderer against the real Flux Operator CLI, which it installs with Go (5 minutes; once 5 more).
+	scripts/judge.sh --check
+	FLUX_OPERATOR_CLI=$$(scripts/judge.sh --path) cargo test --package resourceset --test flux -- --ignored --nocapture
+
+e2e: ## The life of a cluster with a real Kubernetes API and the real Flux, without containers (once 15 minutes more to build).
+	scripts/go.sh
+	e2e/run.sh
 
 lint: ## Format and lint, warnings denied.
 	cargo fmt --all --check

@@ -4,6 +4,7 @@
 #
 #   scripts/judge.sh --write [FILE…]   write the golden of each case, or of those given
 #   scripts/judge.sh --check [FILE…]   fail when a golden is not what the judge says
+#   scripts/judge.sh --path            print where the judge is
 #
 # A case is <area>/<name>.yaml, a ResourceSet, with <name>.inputs.yaml or <name>.providers.yaml beside it. Its golden is
 # what the judge prints; or a line "error:" and the judge's complaint, of which only the first line is kept if it crashed.
@@ -43,7 +44,7 @@ case ${1:-} in
     judge "$2" "$3"
     exit
     ;;
-  --write | --check) ;;
+  --write | --check | --path) ;;
   *)
     sed -n '2,/^set/{/^#/p}' "$0" >&2
     exit 2
@@ -54,11 +55,16 @@ if [[ -z ${FLUX_OPERATOR_CLI:-} ]]; then
   cache="${XDG_CACHE_HOME:-$HOME/.cache}/flux-resourceset/flux-operator-$version"
   FLUX_OPERATOR_CLI=$cache/cli
   if [[ ! -x $FLUX_OPERATOR_CLI ]]; then
+    "$(dirname "$0")/go.sh"
     echo "installing the Flux Operator CLI $version (a few minutes)" >&2
     GOBIN=$cache go install "github.com/controlplaneio-fluxcd/flux-operator/cmd/cli@v$version"
   fi
 fi
 export FLUX_OPERATOR_CLI
+if [[ $1 == --path ]]; then
+  echo "$FLUX_OPERATOR_CLI"
+  exit
+fi
 # Dates without a zone are local, and the golden files are of a machine on UTC.
 unset TZ
 if [[ $(date +%z) != +0000 ]]; then
