@@ -11,7 +11,7 @@ PYTHON_TOOLS := target/python-tools
 .PHONY: help run test test-flux e2e lint deny firestone generate verify bench clean
 
 help: ## List the commands.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## Build and start the server on SQLite with the demo fleet.
 	cargo build --release --bin flux-resourceset
