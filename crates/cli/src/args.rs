@@ -10,7 +10,9 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use fleet::kind::CLUSTERS;
 use serde_json::{Map, Value};
 
-use crate::commands::{changes, complete, config, demo, documents, edit, get, inputs, kind, render};
+use crate::client::Conditions;
+use crate::commands::{back, changes, complete, config, demo, documents, edit, get, inputs, kind, render};
+use crate::consent::RULE;
 use crate::error::Failure;
 use crate::kinds::{Field, Form, Kind, Kinds, free_flag, pair};
 use crate::output::Format;
@@ -39,6 +41,20 @@ of references that is forgotten is refused instead: [] removes them. The kinds' 
 single fields. A document says its `kind`, by any of the kind's names, and its `id`; one with a `schema`
 is a kind itself.";
 
+const PLANNED: &str = "\
+What is the same on many clusters is said once; -o wide names every cluster and cuts nothing short.
+-o json is the plan as the server gives it. The digest at the end stands for the effect: `apply` with
+--if-plan does exactly that, or nothing. So does `apply --plan` with what --out kept. Neither asks, for
+the plan was seen; removals beyond the budget take --confirm-removals all the same.";
+
+const BACK: &str = "\
+What was created since is deleted, what was deleted comes back, kinds included, in one new revision.
+Decommissions are not rolled back: a cluster that goes is deleted like any other.";
+
+const UNDONE: &str = "\
+It is refused where something that the revision changed has changed again since. An undo is a revision
+too: undoing it does again what it took back.";
+
 // What every command takes. (Not a doc comment: clap would make it the description of each command that has these.)
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
@@ -56,21 +72,36 @@ pub(crate) struct WriteArgs {
     /// Why; kept in the audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
-    /// Show what would change, field by field, and change nothing
+    /// Show what would change, field by field and on the clusters, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Confirm that something is removed from this many clusters, as it must be beyond the removal budget
+    #[arg(long, value_name = "N")]
+    pub(crate) confirm_removals: Option<u64>,
+    /// Only if the effect is still that of the plan with this digest, which a dry run shows
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    pub(crate) if_plan: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Static {
     /// Show resources of a kind, or one of them
     Get(get::GetArgs),
+    /// Show what `apply` would do: which resources it changes, and what that means on the clusters
+    #[command(after_help = PLANNED)]
+    Plan(documents::PlanArgs),
     /// Create or update what documents say, in one revision
-    #[command(after_help = WHOLE)]
+    #[command(after_help = format!("{WHOLE}\n\n{RULE}"))]
     Apply(documents::ApplyArgs),
-    /// Show what `apply` would change; exit code 1 when something would
+    /// Show what `apply` would change, or what differs between two revisions; exit code 1 when something does
     #[command(after_help = WHOLE)]
     Diff(documents::DiffArgs),
+    /// Go back to what the fleet, a resource or some clusters were at a revision
+    #[command(after_help = format!("{BACK}\n\n{RULE}"))]
+    Rollback(back::RollbackArgs),
+    /// Take back one revision, and only that one
+    #[command(after_help = format!("{UNDONE}\n\n{RULE}"))]
+    Undo(back::UndoArgs),
     /// Write the fleet, or part of it, as documents that `apply` takes
     Export(documents::ExportArgs),
     /// Delete a resource, or what documents name
@@ -167,7 +198,10 @@ fn family(kind: &Kind, kinds: &Kinds) -> Command {
         .arg_required_else_help(true)
         .subcommand(list_command(kind))
         .subcommand(watch_args(
-            Command::new("get").about(format!("Show one {one}")).arg(id()),
+            Command::new("get")
+                .about(format!("Show one {one}"))
+                .arg(id())
+                .arg(revision_arg()),
         ))
         .subcommand(create_command(kind, kinds))
         .subcommand(update_command(kind, &one))
@@ -404,6 +438,15 @@ fn id_arg(kind: &Kind) -> Arg {
         .add(ids(&kind.name))
 }
 
+fn revision_arg() -> Arg {
+    Arg::new("revision")
+        .long("revision")
+        .value_name("REVISION")
+        .value_parser(clap::value_parser!(u64))
+        .conflicts_with("watch")
+        .help("As it was at this revision")
+}
+
 fn switch(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
@@ -606,7 +649,23 @@ pub(crate) struct Files {
     pub(crate) recursive: bool,
 }
 
+/// What stands for a plan.
+fn digest(text: &str) -> Result<String, String> {
+    match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("a plan's digest has 64 hexadecimal digits".to_owned()),
+    }
+}
+
 impl WriteArgs {
+    pub(crate) fn conditions(&self) -> Conditions {
+        Conditions {
+            dry_run: self.dry_run,
+            plan: self.if_plan.clone(),
+            removals: self.confirm_removals,
+        }
+    }
+
     pub(crate) fn read(matches: &ArgMatches) -> Result<WriteArgs, Failure> {
         WriteArgs::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))
     }

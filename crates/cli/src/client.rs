@@ -24,9 +24,31 @@ pub(crate) struct Versioned {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) etag: Option<String>,
+    /// What the server calls whoever asked.
+    pub(crate) actor: Option<String>,
     /// The revision of the fleet, where the server says it.
     pub(crate) revision: Option<u64>,
     pub(crate) body: Vec<u8>,
+}
+
+/// What a write is held against, besides what it says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conditions {
+    /// Only say what it would do.
+    pub(crate) dry_run: bool,
+    /// The digest of the plan that it must still have.
+    pub(crate) plan: Option<String>,
+    /// On how many clusters something may be removed.
+    pub(crate) removals: Option<u64>,
+}
+
+impl Conditions {
+    pub(crate) fn dry_run() -> Self {
+        Conditions {
+            dry_run: true,
+            ..Conditions::default()
+        }
+    }
 }
 
 /// One operation of a batch, and what people call it.
@@ -105,6 +127,17 @@ impl Client {
         finish(url, request.call()).map_err(|error| error.with_token(self.access.read_source()))
     }
 
+    /// What the log calls whoever writes with our token, and the revision that the server is at.
+    pub(crate) fn writer(&self) -> Result<(Option<String>, u64), ApiError> {
+        let url = self.url()?;
+        let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
+        // No revision comes after this one: nothing of the log is sent.
+        let request = self.agent(url).get(format!("{url}/changes?limit=1&after={}", i64::MAX));
+        let reply = finish(url, request.header("Authorization", format!("Bearer {token}")).call());
+        let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
+        Ok((reply.actor, reply.revision.unwrap_or_default()))
+    }
+
     pub(crate) fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.json(&self.get_raw(path, None)?)
     }
@@ -144,20 +177,46 @@ impl Client {
         &self,
         operations: &[Operation],
         reason: Option<&str>,
-        dry_run: bool,
+        conditions: &Conditions,
+    ) -> Result<Value, ApiError> {
+        let operations: Vec<&Value> = operations.iter().map(|operation| &operation.body).collect();
+        self.write("/batch", json!({ "operations": operations }), reason, conditions)
+    }
+
+    /// Back to what was, in one new revision.
+    pub(crate) fn rollback(
+        &self,
+        back: &Value,
+        reason: Option<&str>,
+        conditions: &Conditions,
+    ) -> Result<Value, ApiError> {
+        self.write("/rollback", back.clone(), reason, conditions)
+    }
+
+    fn write(
+        &self,
+        path: &str,
+        mut body: Value,
+        reason: Option<&str>,
+        conditions: &Conditions,
     ) -> Result<Value, ApiError> {
         let url = self.url()?;
         let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
-        let operations: Vec<&Value> = operations.iter().map(|operation| &operation.body).collect();
-        let mut body = json!({ "operations": operations });
         if let Some(reason) = reason {
             body["reason"] = reason.into();
         }
-        let path = if dry_run { "/batch?dry_run=true" } else { "/batch" };
-        let request = self.agent(url).post(format!("{url}{path}"));
-        let request = request
+        let query = if conditions.dry_run { "?dry_run=true" } else { "" };
+        let mut request = self
+            .agent(url)
+            .post(format!("{url}{path}{query}"))
             .header("Authorization", format!("Bearer {token}"))
             .header("Content-Type", "application/json");
+        if let Some(plan) = &conditions.plan {
+            request = request.header("If-Plan-Match", plan);
+        }
+        if let Some(count) = conditions.removals {
+            request = request.header("X-Confirm-Removals", count.to_string());
+        }
         let reply = finish(url, request.send(body.to_string()));
         let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
         self.json(&reply)
@@ -178,7 +237,8 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
             .and_then(|value| value.to_str().ok())
             .map(str::to_owned)
     };
-    let (etag, revision) = (header("etag"), header("x-revision").and_then(|text| text.parse().ok()));
+    let (etag, actor) = (header("etag"), header("x-actor"));
+    let revision = header("x-revision").and_then(|text| text.parse().ok());
     let status = response.status().as_u16();
     let body = response
         .body_mut()
@@ -190,6 +250,7 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
         200..=299 | 304 => Ok(Reply {
             status,
             etag,
+            actor,
             revision,
             body,
         }),
@@ -197,7 +258,7 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
             url: url.to_owned(),
             detail: format!("it redirects ({status}), and tokens do not follow redirects"),
         }),
-        _ => Err(ApiError::Problem(Problem::read(status, &body))),
+        _ => Err(ApiError::Problem(Box::new(Problem::read(status, &body)))),
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
 /// What the API answered instead of what was asked for.
 #[derive(Debug)]
 pub(crate) enum ApiError {
-    Problem(Problem),
+    Problem(Box<Problem>),
     Unreachable {
         url: String,
         detail: String,
@@ -104,8 +104,24 @@ pub(crate) struct Problem {
     pub(crate) name: String,
     pub(crate) detail: String,
     pub(crate) errors: Vec<(String, String)>,
+    /// The clusters that are in the way.
+    clusters: Vec<String>,
+    /// The resources that are.
+    resources: Vec<String>,
+    /// How many clusters lose something: the number to confirm.
+    removals: Option<u64>,
     /// Where the token came from that was sent.
     pub(crate) token: String,
+}
+
+/// As many names as a person reads.
+fn first_of(all: &[String]) -> String {
+    const MOST: usize = 50;
+    let shown = all.get(..MOST).unwrap_or(all).join(", ");
+    match all.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 impl Problem {
@@ -125,6 +141,10 @@ impl Problem {
         let errors = fields.get("errors").and_then(Value::as_array).into_iter().flatten();
         let part = |error: &Value, name: &str| error[name].as_str().unwrap_or_default().to_owned();
         let kind = text("type");
+        let names = |name: &str| {
+            let all = fields.get(name).and_then(Value::as_array).into_iter().flatten();
+            all.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
         Problem {
             status,
             name: kind.rsplit('/').next().unwrap_or_default().to_owned(),
@@ -132,7 +152,34 @@ impl Problem {
             errors: errors
                 .map(|error| (part(error, "pointer"), part(error, "detail")))
                 .collect(),
+            clusters: names("clusters"),
+            resources: names("resources"),
+            removals: fields.get("removals").and_then(|removals| removals["count"].as_u64()),
             token: String::new(),
+        }
+    }
+
+    /// What is wrong, and where. What the API wants as a header is a flag here, and the hint names it.
+    fn into_parts(self) -> (String, Vec<(String, String)>) {
+        let mut details = self.errors;
+        let mut name_all = |what: &str, all: &[String]| {
+            let names = first_of(all);
+            // A few are named by the message itself.
+            if !self.detail.contains(&names) {
+                details.push((what.to_owned(), names));
+            }
+        };
+        match self.name.as_str() {
+            "removal-budget" => {
+                name_all("clusters", &self.clusters);
+                let detail = self.detail.split("; X-Confirm-Removals").next().unwrap_or_default();
+                (detail.to_owned(), details)
+            }
+            "conflict" => {
+                name_all("changed since", &self.resources);
+                (self.detail, details)
+            }
+            _ => (self.detail, details),
         }
     }
 
@@ -141,7 +188,20 @@ impl Problem {
             (401, _) => return Some(format!("{} must be a token that the server knows", self.token)),
             (403, _) => "writing takes the write token: FLUX_API_WRITE_TOKEN, or the write token of the context",
             (_, "stale") => "someone changed it meanwhile; run the command again",
-            (_, "protected") => "lift the protection first: cluster update ID --protected=false",
+            (_, "protected") => {
+                let id = self.clusters.first().map_or("ID", String::as_str);
+                return Some(format!(
+                    "lift the protection first: cluster update {id} --protected=false"
+                ));
+            }
+            (_, "removal-budget") => {
+                let count = self.removals?;
+                return Some(format!(
+                    "--dry-run shows what is removed; --confirm-removals {count} says that it is meant"
+                ));
+            }
+            (_, "plan-changed") => "look at the plan again before you agree to it",
+            (410, _) => "the log begins later; `changes` shows what there is",
             (502..=504, _) => "the server, or its database, is away; try again",
             _ => return None,
         };
@@ -181,8 +241,9 @@ impl From<ApiError> for Failure {
                     _ => Code::Refused,
                 };
                 let hint = problem.hint();
-                let mut failure = Failure::new(code, problem.detail);
-                failure.details = problem.errors;
+                let (message, details) = problem.into_parts();
+                let mut failure = Failure::new(code, message);
+                failure.details = details;
                 failure.hint = hint;
                 failure
             }

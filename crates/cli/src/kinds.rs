@@ -83,9 +83,27 @@ pub(crate) enum Form {
 }
 
 /// Names that a command line has for other things.
-const TAKEN: [&str; 17] = [
-    "all", "cascade", "clear", "cluster", "context", "dry-run", "help", "interval", "limit", "offset", "output",
-    "reason", "selector", "unset", "update", "version", "watch",
+const TAKEN: [&str; 20] = [
+    "all",
+    "cascade",
+    "clear",
+    "cluster",
+    "confirm-removals",
+    "context",
+    "dry-run",
+    "help",
+    "if-plan",
+    "interval",
+    "limit",
+    "offset",
+    "output",
+    "reason",
+    "revision",
+    "selector",
+    "unset",
+    "update",
+    "version",
+    "watch",
 ];
 
 /// A flag that does not mean something else.

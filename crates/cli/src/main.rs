@@ -4,9 +4,12 @@ mod args;
 mod client;
 mod commands;
 mod config;
+mod consent;
 mod error;
 mod kinds;
 mod output;
+mod plan;
+mod saved;
 mod session;
 
 use std::env;
@@ -18,7 +21,7 @@ use serde_json::json;
 
 use crate::args::{Global, Static};
 use crate::client::Client;
-use crate::commands::{changes, complete, config as contexts, demo, documents, edit, get, inputs, kind, render};
+use crate::commands::{back, changes, complete, config as contexts, demo, documents, edit, get, inputs, kind, render};
 use crate::config::Access;
 use crate::error::Failure;
 use crate::kinds::Kinds;
@@ -87,11 +90,14 @@ fn dispatch(printer: &Printer, global: &Global, command: Static) -> Result<ExitC
     let remote = |run: &dyn Fn(&Session<'_>) -> Result<(), Failure>| with_session(printer, global, run);
     match command {
         Static::Get(args) => remote(&|session| get::run(session, &args)),
+        Static::Plan(args) => remote(&|session| documents::plan(session, &args)),
         Static::Apply(args) => remote(&|session| documents::apply(session, &args)),
         Static::Diff(args) => {
             let differs = with_session(printer, global, |session| documents::diff(session, &args))?;
             return Ok(ExitCode::from(u8::from(differs)));
         }
+        Static::Rollback(args) => remote(&|session| back::rollback(session, &args)),
+        Static::Undo(args) => remote(&|session| back::undo(session, &args)),
         Static::Export(args) => remote(&|session| documents::export(session, &args)),
         Static::Delete(args) => remote(&|session| documents::delete(session, &args)),
         Static::Edit(args) => remote(&|session| edit::run_static(session, &args)),

@@ -9,7 +9,7 @@ use crate::client::{Client, Operation};
 use crate::error::{ApiError, Failure};
 use crate::kinds::Kinds;
 use crate::output::{Printer, Table, Tone};
-use fleet::diff::{Difference, differences};
+use crate::plan::Plan;
 
 /// How often a write starts over on fresh data before it gives up.
 pub(crate) const ATTEMPTS: usize = 5;
@@ -40,9 +40,11 @@ impl<'a> Session<'a> {
 
     /// Does the operations in one revision, or says what they would do.
     pub(crate) fn write(&self, operations: &[Operation], how: &WriteArgs) -> Result<Outcome, ApiError> {
-        let reply = self.client.batch(operations, how.reason.as_deref(), how.dry_run)?;
+        let reply = self
+            .client
+            .batch(operations, how.reason.as_deref(), &how.conditions())?;
         Ok(match how.dry_run {
-            true => Outcome::Planned(Plan::read(&reply)),
+            true => Outcome::Planned(Plan::read(reply)),
             false => Outcome::Done(reply),
         })
     }
@@ -57,7 +59,7 @@ impl<'a> Session<'a> {
     pub(crate) fn show_unchanged(&self, how: &WriteArgs) -> Result<(), Failure> {
         let revision = self.client.revision()?;
         self.show(&match how.dry_run {
-            true => Outcome::Planned(Plan::read(&json!({"base": revision, "changes": []}))),
+            true => Outcome::Planned(Plan::read(json!({"base": revision, "changes": []}))),
             false => Outcome::Done(json!({"revision": revision, "changes": []})),
         })
     }
@@ -103,77 +105,6 @@ impl Outcome {
             }
             Outcome::Planned(plan) => plan.changes.iter().map(|change| change.id.as_str()).collect(),
         }
-    }
-}
-
-/// The changes of a dry run, field by field.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    base: Value,
-    pub(crate) changes: Vec<Planned>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Planned {
-    pub(crate) action: String,
-    pub(crate) kind: String,
-    pub(crate) id: String,
-    pub(crate) fields: Vec<Difference>,
-}
-
-impl Plan {
-    pub(crate) fn read(reply: &Value) -> Plan {
-        let some = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
-        let changes = reply["changes"].as_array().into_iter().flatten().map(|record| Planned {
-            action: text(&record["action"]).to_owned(),
-            kind: text(&record["kind"]).to_owned(),
-            id: text(&record["id"]).to_owned(),
-            fields: differences(some(&record["before"]).as_ref(), some(&record["after"]).as_ref()),
-        });
-        Plan {
-            base: reply["base"].clone(),
-            changes: changes.collect(),
-        }
-    }
-
-    pub(crate) fn show(&self, printer: &Printer) -> Result<(), Failure> {
-        let changes: Vec<Value> = self
-            .changes
-            .iter()
-            .map(|change| {
-                let fields: Vec<Value> = change.fields.iter().map(Difference::to_json).collect();
-                json!({"action": change.action, "kind": change.kind, "id": change.id, "fields": fields})
-            })
-            .collect();
-        let value = json!({"dry_run": true, "base": self.base, "changes": changes});
-        let table = |_| {
-            let mut table = Table::default();
-            for change in &self.changes {
-                let (sign, tone) = match change.action.as_str() {
-                    "create" => ("+", Tone::Good),
-                    "delete" => ("-", Tone::Bad),
-                    _ => ("~", Tone::Attention),
-                };
-                table.line(format!("{sign} {}/{}", change.kind, change.id), tone);
-                // What goes with a deletion is everything: naming each field says no more.
-                for field in change.fields.iter().filter(|_| change.action != "delete") {
-                    table.line(format!("    {}: {}", field.pointer, field.describe()), Tone::Plain);
-                }
-            }
-            let say = if self.changes.is_empty() {
-                "nothing would change"
-            } else {
-                "dry run: nothing was changed"
-            };
-            table.line(say, Tone::Quiet);
-            table
-        };
-        printer.print(&value, table, || {
-            self.changes
-                .iter()
-                .map(|change| format!("{}/{}", change.kind, change.id))
-                .collect()
-        })
     }
 }
 

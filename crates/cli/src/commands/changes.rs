@@ -150,6 +150,34 @@ fn read(client: &Client, feed: &mut Feed, limit: usize) -> Result<Vec<Value>, Ap
     }
 }
 
+/// The records of the last revision by an actor; none where there is none. The log is read from its end, in ever longer pieces: who
+/// takes something back has mostly just done it.
+pub(crate) fn last_by(client: &Client, actor: &str, head: u64) -> Result<Vec<Value>, ApiError> {
+    let mut span = 64;
+    loop {
+        let after = head.saturating_sub(span);
+        let mut feed = Feed {
+            after,
+            kind: None,
+            id: None,
+            actor: Some(actor.to_owned()),
+        };
+        let mut last: Vec<Value> = Vec::new();
+        loop {
+            let page = feed.next(client)?;
+            let Some(newest) = page.last().map(|record| record["revision"].clone()) else {
+                break;
+            };
+            // A page never splits a revision.
+            last = page.into_iter().filter(|record| record["revision"] == newest).collect();
+        }
+        if !last.is_empty() || after == 0 {
+            return Ok(last);
+        }
+        span = span.saturating_mul(8);
+    }
+}
+
 pub(crate) fn run_history(session: &Session<'_>, args: &HistoryArgs) -> Result<(), Failure> {
     match args.kind.as_str() {
         KINDS | "kind" => history(session, KINDS, &args.id),

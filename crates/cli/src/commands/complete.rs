@@ -144,7 +144,8 @@ Every command of `flux-resourceset-cli`, with the built-in kinds. A kind that is
 
 **Output.** On a terminal a table; piped, or with `-o json`, JSON and nothing else. A write prints `{\"revision\", \"changes\": [{\"kind\",
 \"id\", \"etag\"}]}`, a dry run `{\"dry_run\": true, \"base\", \"changes\": [{\"action\", \"kind\", \"id\", \"fields\": [{\"pointer\", \"before\",
-\"after\"}]}]}`, where references are named by their id. `--watch` and `--follow` print one JSON document per line.
+\"after\"}]}], \"plan\", \"clusters\", \"totals\", \"removals\", \"warnings\"}`, where references are named by their id; `plan` prints the
+server's own plan, and `diff --from` what differs in the same shape, with whole documents under `changes`. `--watch` and `--follow` print one JSON document per line.
 
 **JSONPath.** `-o jsonpath=TEMPLATE` takes the useful part of kubectl's: text, `{.field}`, `{['field']}`, `\\.` in names, `[0]`, `[-1]`,
 `[1:3]`, `[*]`, `.*`, `..field`, `[?(@.field==\"value\")]` (`==`, `!=`, `<`, `<=`, `>`, `>=`, or the field alone), `{\"\\n\"}`, and
@@ -153,6 +154,9 @@ Every command of `flux-resourceset-cli`, with the built-in kinds. A kind that is
 **Selectors.** `-l` has Kubernetes' grammar over labels and the fields of clusters. An empty one is refused: every cluster is `--all`.
 
 **Safety.** A write that rests on what was read names the version it read; if that moved on, the command reads again, or refuses.
+`--dry-run` shows what any write does to the clusters, and `--if-plan DIGEST` does exactly that or nothing. `apply`, `rollback` and
+`undo` show their plan and ask at a terminal; in CI, `--yes` goes on without. A write that takes something from more clusters than
+the server's removal budget is refused until `--confirm-removals N` names their number. `undo` takes back the last revision.
 ";
 
 /// docs/cli.md, from the kinds of this release.

@@ -5,32 +5,68 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args, ValueHint};
 use fleet::files;
 use fleet::kind::{self, CLUSTERS, KINDS};
 use fleet::operation::Verb;
 use serde_json::{Map, Value, json};
 
-use super::resource::{missing, remove};
+use super::resource::{missing, remove, unknown_revision};
 use crate::args::{Files, WriteArgs, given, ids_of_the_kind, kind_names, selector};
-use crate::client::{Operation, encode, with_query};
+use crate::client::{Conditions, Operation, encode, with_query};
+use crate::consent::{ConsentArgs, Proposal};
 use crate::error::{Code, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::output::{Table, yaml};
-use crate::session::{Plan, Session, blame, text};
+use crate::plan::Plan;
+use crate::saved::Saved;
+use crate::session::{Session, blame, text};
 
 #[derive(Args, Clone, Debug)]
-pub(crate) struct ApplyArgs {
+pub(crate) struct PlanArgs {
     #[command(flatten)]
     files: Files,
+    /// Keep the plan in a file, for `apply --plan`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("source").args(["filename", "plan"]).required(true)))]
+pub(crate) struct ApplyArgs {
+    /// A file or folder of documents, YAML or JSON, or - for stdin (can be repeated)
+    #[arg(short, long, value_name = "FILE|DIR|-", value_hint = ValueHint::AnyPath)]
+    filename: Vec<PathBuf>,
+    /// Look into folders within folders too
+    #[arg(short = 'R', long, requires = "filename")]
+    recursive: bool,
+    /// Do exactly what a plan shows that `plan --out` kept, or nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "if_plan", value_hint = ValueHint::FilePath)]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    consent: ConsentArgs,
     #[command(flatten)]
     how: WriteArgs,
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("source").args(["filename", "from"]).required(true)))]
 pub(crate) struct DiffArgs {
-    #[command(flatten)]
-    files: Files,
+    /// Compare the fleet with documents: a file or folder, YAML or JSON, or - for stdin (can be repeated)
+    #[arg(short, long, value_name = "FILE|DIR|-", value_hint = ValueHint::AnyPath)]
+    filename: Vec<PathBuf>,
+    /// Look into folders within folders too
+    #[arg(short = 'R', long, requires = "filename")]
+    recursive: bool,
+    /// Compare the fleet at this revision with another
+    #[arg(long, value_name = "REVISION")]
+    from: Option<u64>,
+    /// The other revision; the current one if left out
+    #[arg(long, value_name = "REVISION", requires = "from")]
+    to: Option<u64>,
+    /// Only clusters that match, at one revision or the other
+    #[arg(short = 'l', long, value_parser = selector, requires = "from")]
+    selector: Option<String>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -281,8 +317,41 @@ fn operations(all: Vec<Applied>) -> Vec<Operation> {
     all.into_iter().map(|applied| applied.operation).collect()
 }
 
+/// What documents ask for.
+fn wanted(session: &Session<'_>, paths: &[PathBuf], recursive: bool) -> Result<Vec<Operation>, Failure> {
+    Ok(operations(read_all(session, &read(paths, recursive)?)?))
+}
+
+fn planned(session: &Session<'_>, operations: &[Operation]) -> Result<Plan, Failure> {
+    let reply = session.client.batch(operations, None, &Conditions::dry_run());
+    Ok(Plan::read(reply.map_err(|error| blame(operations, error))?))
+}
+
+pub(crate) fn plan(session: &Session<'_>, args: &PlanArgs) -> Result<(), Failure> {
+    let operations = wanted(session, &args.files.filename, args.files.recursive)?;
+    let plan = planned(session, &operations)?;
+    if let Some(path) = &args.out {
+        Saved::new(&plan, &operations).write(path)?;
+    }
+    plan.show_document(session.printer)
+}
+
 pub(crate) fn apply(session: &Session<'_>, args: &ApplyArgs) -> Result<(), Failure> {
-    apply_documents(session, &read(&args.files.filename, args.files.recursive)?, &args.how)
+    let mut how = args.how.clone();
+    let operations = match &args.plan {
+        Some(path) => {
+            let saved = Saved::read(path)?;
+            how.if_plan = Some(saved.plan.clone());
+            saved.operations()
+        }
+        None => wanted(session, &args.filename, args.recursive)?,
+    };
+    let proposal = Proposal {
+        question: "Apply these changes",
+        send: &|conditions| session.client.batch(&operations, how.reason.as_deref(), conditions),
+        explain: &|error| blame(&operations, error),
+    };
+    proposal.carry_out(session, &how, &args.consent)
 }
 
 pub(crate) fn apply_documents(session: &Session<'_>, documents: &[Document], how: &WriteArgs) -> Result<(), Failure> {
@@ -290,14 +359,25 @@ pub(crate) fn apply_documents(session: &Session<'_>, documents: &[Document], how
 }
 
 pub(crate) fn diff(session: &Session<'_>, args: &DiffArgs) -> Result<bool, Failure> {
-    let operations = operations(read_all(session, &read(&args.files.filename, args.files.recursive)?)?);
-    let reply = session
-        .client
-        .batch(&operations, None, true)
-        .map_err(|error| blame(&operations, error))?;
-    let plan = Plan::read(&reply);
-    plan.show(session.printer)?;
-    Ok(!plan.changes.is_empty())
+    let plan = match args.from {
+        Some(from) => {
+            let parameters = [
+                ("from", Some(from.to_string())),
+                ("to", args.to.map(|to| to.to_string())),
+                ("selector", args.selector.clone()),
+            ];
+            let found = session.client.get(&with_query("/diff", parameters));
+            let plan = Plan::read(found.map_err(|error| unknown_revision(error.into()))?);
+            plan.show_difference(session.printer)?;
+            plan
+        }
+        None => {
+            let plan = planned(session, &wanted(session, &args.filename, args.recursive)?)?;
+            plan.show(session.printer)?;
+            plan
+        }
+    };
+    Ok(!plan.is_empty())
 }
 
 pub(crate) fn delete(session: &Session<'_>, args: &DeleteArgs) -> Result<(), Failure> {

@@ -134,6 +134,10 @@ fn save(
                 value = rebase(&present.value, &value, &now.value).map_err(|failure| Refused::Stop(*failure))?;
                 *present = now;
             }
+            // Another text would not help against these.
+            Err(error) if ["removal-budget", "protected"].iter().any(|name| error.is(name)) => {
+                return Err(Refused::Stop(blame(&operations, error)));
+            }
             Err(error) if matches!(error.status(), Some(400 | 409 | 413 | 422)) => {
                 return Err(Refused::Fix(blame(&operations, error)));
             }

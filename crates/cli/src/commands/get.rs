@@ -25,6 +25,9 @@ pub(crate) struct GetArgs {
     /// The id of one resource; all of them if left out
     #[arg(value_parser = given, add = ids_of_the_kind())]
     id: Option<String>,
+    /// As it was at this revision
+    #[arg(long, value_name = "REVISION", requires = "id", conflicts_with = "watch")]
+    revision: Option<u64>,
     /// Only clusters that match: environment=dev, 'team in (a,b)', !canary
     #[arg(short = 'l', long, value_parser = selector, conflicts_with = "id")]
     selector: Option<String>,
@@ -62,7 +65,7 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(session: &Session<'_>, args: &GetArgs) -> Result<(), Failure> {
     let kind = session.kinds()?.get(&args.kind)?;
     let path = match &args.id {
-        Some(id) => format!("/{}/{}", kind.name, encode(id)),
+        Some(id) => path(kind, id, args.revision),
         None => {
             if args.selector.is_some() && kind.name != CLUSTERS {
                 let command = &kind.command;
@@ -73,6 +76,12 @@ pub(crate) fn run(session: &Session<'_>, args: &GetArgs) -> Result<(), Failure> 
         }
     };
     show(session, kind, &path, args.id.as_deref(), &args.watch)
+}
+
+/// Where a resource is, or was at a revision.
+pub(crate) fn path(kind: &Kind, id: &str, revision: Option<u64>) -> String {
+    let path = format!("/{}/{}", kind.name, encode(id));
+    with_query(&path, [("revision", revision.map(|revision| revision.to_string()))])
 }
 
 /// Shows what is at a path: one resource, or a list.
@@ -89,6 +98,7 @@ pub(crate) fn show(
         false => None,
     };
     let found = session.client.get(path).map_err(|error| match id {
+        Some(id) if path.contains('?') => missing_then(error.into(), kind, id),
         Some(_) => missing(error.into(), kind),
         None => missing_list(error.into()),
     })?;
@@ -99,6 +109,14 @@ pub(crate) fn show(
             .print(&found, |wide| shape.table(&found, wide), || names(kind, &found));
     };
     follow(session, kind, path, &found, feed, watch.interval)
+}
+
+/// What was not there at a revision may have been at another.
+fn missing_then(failure: Failure, kind: &Kind, id: &str) -> Failure {
+    match failure.code {
+        Code::NotFound => failure.or_hint(|| format!("`{} history {id}` shows its revisions", kind.command)),
+        _ => failure,
+    }
 }
 
 /// A kind that is known has a list; a server without it has no lists at all.

@@ -4,10 +4,11 @@ use clap::Args;
 use fleet::kind::CLUSTERS;
 use serde_json::Value;
 
-use super::resource::missing;
+use super::resource::{missing, unknown_revision};
 use crate::args::{cluster_ids, given, kind_names};
-use crate::client::encode;
+use crate::client::{encode, with_query};
 use crate::error::Failure;
+use crate::kinds::Kinds;
 use crate::output::{Table, Tone, cell};
 use crate::session::{Session, text};
 
@@ -19,10 +20,16 @@ pub(crate) struct InputsArgs {
     /// A kind by any of its names
     #[arg(value_parser = given, add = kind_names())]
     kind: String,
+    /// What Flux got at this revision; the cluster is said by its id
+    #[arg(long, value_name = "REVISION")]
+    revision: Option<u64>,
 }
 
 pub(crate) fn run(session: &Session<'_>, args: &InputsArgs) -> Result<(), Failure> {
     let kinds = session.kinds()?;
+    if let Some(revision) = args.revision {
+        return show_past(session, kinds, args, revision);
+    }
     let kind = kinds.get(&args.kind)?;
     let Some(path) = &kind.path else {
         return Err(Failure::usage(format!("Flux does not ask for {}", kind.name)));
@@ -39,10 +46,27 @@ pub(crate) fn run(session: &Session<'_>, args: &InputsArgs) -> Result<(), Failur
     show(session, text(&cluster.value["cluster_dns"]), path)
 }
 
-pub(crate) fn show(session: &Session<'_>, dns: &str, path: &str) -> Result<(), Failure> {
-    let reply = session
+/// What Flux got then. A kind that is not there any more is said by its path.
+fn show_past(session: &Session<'_>, kinds: &Kinds, args: &InputsArgs, revision: u64) -> Result<(), Failure> {
+    let path = match kinds.named(&args.kind) {
+        Some(kind) => kind.path.as_deref().unwrap_or(&kind.name),
+        None => &args.kind,
+    };
+    let path = format!("/{CLUSTERS}/{}/inputs/{}", encode(&args.cluster), encode(path));
+    let found = session
         .client
-        .get(&format!("/api/v2/flux/clusters/{}/{path}", encode(dns)))?;
+        .get(&with_query(&path, [("revision", Some(revision.to_string()))]));
+    print(session, &found.map_err(|error| unknown_revision(error.into()))?)
+}
+
+pub(crate) fn show(session: &Session<'_>, dns: &str, path: &str) -> Result<(), Failure> {
+    let found = session
+        .client
+        .get(&format!("/api/v2/flux/clusters/{}/{path}", encode(dns)));
+    print(session, &found?)
+}
+
+fn print(session: &Session<'_>, reply: &Value) -> Result<(), Failure> {
     let inputs = reply["inputs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let table = |_| {
         let known = |input: &Value| {
@@ -65,7 +89,7 @@ pub(crate) fn show(session: &Session<'_>, dns: &str, path: &str) -> Result<(), F
         }
         table
     };
-    session.printer.print(&reply, table, || {
+    session.printer.print(reply, table, || {
         inputs.iter().map(|input| text(&input["id"]).to_owned()).collect()
     })
 }

@@ -1,5 +1,6 @@
 //! One file per family of commands.
 
+pub(crate) mod back;
 pub(crate) mod changes;
 pub(crate) mod complete;
 pub(crate) mod config;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::get::{self, WatchArgs};
 use super::id;
 use crate::args::{Target, WriteArgs, field_values};
-use crate::client::{Operation, encode, with_query};
+use crate::client::{Conditions, Operation, encode, with_query};
 use crate::error::{ApiError, Code, Failure};
 use crate::kinds::Kind;
 use crate::output::{Table, Tone};
@@ -30,7 +30,8 @@ pub(crate) fn list(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> 
 }
 
 pub(crate) fn get(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
-    let path = format!("/{}/{}", kind.name, encode(id(matches)));
+    let revision = matches.get_one::<u64>("revision").copied();
+    let path = get::path(kind, id(matches), revision);
     get::show(session, kind, &path, Some(id(matches)), &WatchArgs::read(matches)?)
 }
 
@@ -137,7 +138,7 @@ impl Wanted<'_> {
 
     /// The server says what would change, defaults filled in: nothing must.
     fn refuse_difference(&self, session: &Session<'_>, operations: &[Operation]) -> Result<(), Failure> {
-        let reply = match session.client.batch(operations, None, true) {
+        let reply = match session.client.batch(operations, None, &Conditions::dry_run()) {
             Ok(reply) => reply,
             // It changed since it was read; the write that follows finds that too, and starts over.
             Err(error) if error.is("stale") => return Ok(()),
@@ -207,6 +208,14 @@ pub(crate) fn remove(
 pub(crate) fn missing(failure: Failure, kind: &Kind) -> Failure {
     match failure.code {
         Code::NotFound => failure.or_hint(|| format!("`{} list` shows what is there", kind.command)),
+        _ => failure,
+    }
+}
+
+/// Revisions can be looked up.
+pub(crate) fn unknown_revision(failure: Failure) -> Failure {
+    match failure.code {
+        Code::NotFound => failure.or_hint(|| "`changes` shows the revisions".to_owned()),
         _ => failure,
     }
 }

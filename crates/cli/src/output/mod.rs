@@ -202,6 +202,17 @@ impl Printer {
         self.complain(&format!("{text}\n"));
     }
 
+    /// A table for people, beside the data.
+    pub(crate) fn aside(&self, table: &Table) {
+        self.complain(&table.render(self.colour_errors));
+    }
+
+    /// A question: the answer goes on its line.
+    pub(crate) fn ask(&self, text: &str) {
+        self.complain(&Tone::Head.paint(text, self.colour_errors));
+        let _ = io::stderr().flush();
+    }
+
     pub(crate) fn hint(&self, text: &str) {
         self.complain(&format!(
             "{} {text}\n",

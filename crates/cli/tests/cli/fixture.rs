@@ -43,12 +43,28 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn demo() -> World {
-        World::seeded(&format!("{ROOT}/data/seed.json"), "crud")
+        World::serving(&[("API_MODE", "crud")])
     }
 
     /// Four clusters in three tiers, each with what the demo has.
     pub(crate) fn fleet() -> World {
-        let world = World::demo();
+        World::demo().grown()
+    }
+
+    /// The same, where something may be removed from so many clusters.
+    pub(crate) fn fleet_with_budget(clusters: &str) -> World {
+        World::serving(&[("API_MODE", "crud"), ("REMOVAL_BUDGET", clusters)]).grown()
+    }
+
+    /// The demo, where each writer has a name: lines of `name:token`.
+    pub(crate) fn with_writers(tokens: &str) -> World {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("writers"), tokens).unwrap();
+        World::serving_in(home, &[("API_MODE", "crud"), ("CRUD_AUTH_TOKEN_FILE", "writers")])
+    }
+
+    fn grown(self) -> World {
+        let world = self;
         let mut documents = String::new();
         for (id, tier, team) in [
             ("dev-1", "dev", "a"),
@@ -68,19 +84,23 @@ impl World {
     }
 
     pub(crate) fn read_only() -> World {
-        World::seeded(&format!("{ROOT}/data/seed.json"), "read-only")
+        World::serving(&[("API_MODE", "read-only")])
     }
 
-    fn seeded(seed: &str, mode: &str) -> World {
-        let home = tempfile::tempdir().unwrap();
+    fn serving(settings: &[(&str, &str)]) -> World {
+        World::serving_in(tempfile::tempdir().unwrap(), settings)
+    }
+
+    fn serving_in(home: TempDir, settings: &[(&str, &str)]) -> World {
+        let seed = format!("{ROOT}/data/seed.json");
         let mut server = Command::new(server())
             .env_clear()
             .envs([
-                ("API_MODE", mode),
                 ("STORE_BACKEND", "memory"),
-                ("SEED_FILE", seed),
+                ("SEED_FILE", seed.as_str()),
                 ("LISTEN_ADDR", "127.0.0.1:0"),
             ])
+            .envs(settings.iter().copied())
             .envs([
                 ("AUTH_TOKEN", "read-token"),
                 ("CRUD_AUTH_TOKEN", "write-token"),

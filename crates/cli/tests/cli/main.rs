@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod back;
 mod docs;
 mod documented;
 mod documents;
@@ -9,6 +10,7 @@ mod every;
 mod fixture;
 mod kinds;
 mod output;
+mod plans;
 mod races;
 mod refusals;
 mod rollout;

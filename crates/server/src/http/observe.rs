@@ -94,6 +94,10 @@ pub async fn authenticate(State(app): State<Arc<App>>, mut request: Request, nex
     };
     request.extensions_mut().insert(actor.clone());
     let mut response = next.run(request).await;
+    // Who asks cannot know what its token is called here, and the log goes by that name.
+    if let Ok(name) = HeaderValue::from_str(&actor.name) {
+        response.headers_mut().insert("x-actor", name);
+    }
     response.extensions_mut().insert(actor);
     response
 }

@@ -1,0 +1,199 @@
+//! The effect on the clusters: what Flux is told otherwise, what it removes, what will stall. One section each, readable for three
+//! clusters and for three thousand.
+
+use std::collections::HashSet;
+
+use fleet::diff::Difference;
+use serde_json::Value;
+
+use super::groups::{clusters, group, names};
+use super::section;
+use crate::output::{Table, Tone};
+use crate::session::text;
+
+/// One thing that happens to a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Line {
+    text: String,
+    tone: Sign,
+}
+
+/// What kind of thing it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sign {
+    Added,
+    Changed,
+    Removed,
+}
+
+impl Sign {
+    fn tone(self) -> Tone {
+        match self {
+            Sign::Added => Tone::Good,
+            Sign::Changed => Tone::Attention,
+            Sign::Removed => Tone::Bad,
+        }
+    }
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The lists of inputs of a cluster that change, by their path.
+fn lists(cluster: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let lists = cluster["inputs"].as_object().into_iter().flatten();
+    lists.map(|(path, list)| (path.as_str(), list))
+}
+
+fn is_deleted(cluster: &Value) -> bool {
+    cluster["deleted"] == true
+}
+
+/// A field of a plan, which says null where nothing is.
+fn difference(field: &Value) -> Difference {
+    let some = |name: &str| Some(field[name].clone()).filter(|value| !value.is_null());
+    Difference {
+        pointer: text(&field["pointer"]).to_owned(),
+        before: some("before"),
+        after: some("after"),
+    }
+}
+
+fn lines(cluster: &Value) -> Vec<Line> {
+    let mut out = Vec::new();
+    let mut say = |tone, text: String| out.push(Line { text, tone });
+    if is_deleted(cluster) {
+        // What goes with it is everything: naming each input says no more.
+        say(Sign::Removed, "- everything: the cluster is decommissioned".to_owned());
+        return out;
+    }
+    for (path, list) in lists(cluster) {
+        for id in items(&list["added"]) {
+            say(Sign::Added, format!("+ {path}/{}", text(id)));
+        }
+        for id in items(&list["removed"]) {
+            say(Sign::Removed, format!("- {path}/{}", text(id)));
+        }
+        for input in items(&list["changed"]) {
+            for field in items(&input["fields"]).iter().map(difference) {
+                let (id, pointer) = (text(&input["id"]), &field.pointer);
+                say(Sign::Changed, format!("~ {path}/{id} {pointer}: {}", field.describe()));
+            }
+        }
+    }
+    out
+}
+
+/// What happens on which clusters: what is the same on many is said once, the most frequent first.
+pub(super) fn changes(document: &Value, wide: bool, table: &mut Table) {
+    let affected = items(&document["clusters"]);
+    let said = affected.iter().enumerate();
+    let said = group(said.flat_map(|(n, cluster)| lines(cluster).into_iter().map(move |line| (line, n))));
+    let mut sets = group(said.into_iter().map(|(line, set)| (set, line)));
+    sets.sort_by_key(|(set, _)| std::cmp::Reverse(set.len()));
+    section(table, &sets, wide, |table, (set, lines)| {
+        let ids: Vec<&str> = set.iter().map(|n| text(&affected[*n]["id"])).collect();
+        let heading = match ids.as_slice() {
+            [one] => format!("on {one}"),
+            many => format!("the same on {} clusters: {}", many.len(), names(many, wide)),
+        };
+        table.line(heading, Tone::Head);
+        section(table, lines, wide, |table, line| {
+            table.line(format!("    {}", line.text), line.tone.tone());
+        });
+    });
+}
+
+/// `40 dev, 8 prod`, and the same for the inputs of each kind.
+pub(super) fn sums(document: &Value, table: &mut Table) {
+    let totals = &document["totals"];
+    let Some(count) = totals["clusters"].as_u64().filter(|count| *count > 0) else {
+        return;
+    };
+    let tiers = totals["by_environment"].as_object().into_iter().flatten();
+    let tiers: Vec<String> = tiers.map(|(name, count)| format!("{count} {name}")).collect();
+    table.line(format!("{}: {}", clusters(count), tiers.join(", ")), Tone::Head);
+    for (path, sums) in totals["by_kind"].as_object().into_iter().flatten() {
+        let parts = ["added", "changed", "removed"].map(|name| (name, sums[name].as_u64().unwrap_or_default()));
+        let parts = parts.into_iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<String> = parts.map(|(name, count)| format!("{count} {name}")).collect();
+        let count = sums["clusters"].as_u64().unwrap_or_default();
+        table.line(
+            format!("    {path}: {} on {}", parts.join(", "), clusters(count)),
+            Tone::Plain,
+        );
+    }
+}
+
+/// What Flux removes, and whether that is more than may be removed unasked.
+pub(super) fn removals(document: &Value, wide: bool, table: &mut Table) {
+    let removals = &document["removals"];
+    let number = |name: &str| removals[name].as_u64();
+    let Some(count) = number("count").filter(|count| *count > 0) else {
+        return;
+    };
+    table.line(format!("Flux removes something from {}", clusters(count)), Tone::Bad);
+    let losing: HashSet<&str> = items(&removals["clusters"]).iter().map(text).collect();
+    let affected = items(&document["clusters"]).iter();
+    let affected = affected.filter(|cluster| losing.contains(text(&cluster["id"])));
+    let lost = group(affected.flat_map(|cluster| {
+        let id = text(&cluster["id"]);
+        lost(cluster).into_iter().map(move |line| (line, id))
+    }));
+    section(table, &lost, wide, |table, (line, ids)| {
+        table.line(format!("    {line}, on {}", names(ids, wide)), Tone::Bad);
+    });
+    let Some(budget) = number("budget") else { return };
+    let window = number("window").unwrap_or(count);
+    let beyond = match (count > budget, window > budget) {
+        (true, _) => format!("more than the budget of {budget}"),
+        (false, true) => {
+            format!("with what was removed lately that makes {window}, more than the budget of {budget}")
+        }
+        (false, false) => return,
+    };
+    table.line(
+        format!("    {beyond}: --confirm-removals {count} says that it is meant"),
+        Tone::Bad,
+    );
+}
+
+/// What a cluster loses. The plan says which clusters do; where no input goes, it is one of those that change.
+fn lost(cluster: &Value) -> Vec<String> {
+    let removed = |line: &Line| line.tone == Sign::Removed;
+    let gone: Vec<String> = lines(cluster)
+        .into_iter()
+        .filter(removed)
+        .map(|line| line.text)
+        .collect();
+    if !gone.is_empty() {
+        return gone;
+    }
+    let changed = lists(cluster).flat_map(|(path, list)| {
+        let ids = items(&list["changed"]).iter().map(|input| text(&input["id"]));
+        ids.map(move |id| format!("- {path}/{id}: turned off, or made of other objects"))
+    });
+    changed.collect()
+}
+
+/// What will wait for something that never comes.
+pub(super) fn warnings(document: &Value, wide: bool, table: &mut Table) {
+    let all = items(&document["warnings"]);
+    let said = group(all.iter().map(|warning| {
+        let part = |name: &str| text(&warning[name]).to_owned();
+        ((part("kind"), part("id"), part("detail")), text(&warning["cluster"]))
+    }));
+    section(table, &said, wide, |table, ((kind, id, detail), ids)| {
+        let place = match ids.as_slice() {
+            [one] => (*one).to_owned(),
+            many => format!("{} clusters ({})", many.len(), names(many, wide)),
+        };
+        table.line(format!("warning: on {place}, {kind}/{id} {detail}"), Tone::Attention);
+    });
+    let total = document["totals"]["warnings"].as_u64().unwrap_or_default();
+    let listed = all.len() as u64;
+    if total > listed {
+        table.line(format!("... and {} more warnings", total - listed), Tone::Attention);
+    }
+}

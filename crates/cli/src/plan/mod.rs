@@ -1,0 +1,346 @@
+//! A plan: what a write would do, or what differs between two revisions, as it is shown to whoever decides.
+
+mod effect;
+mod groups;
+
+use fleet::diff::{Difference, differences};
+use fleet::kind::DECOMMISSIONS;
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::groups::clusters;
+use self::groups::{group, names};
+use crate::error::Failure;
+use crate::output::{Printer, Table, Tone};
+use crate::session::text;
+
+/// How many entries a section has before the rest is only counted. `-o wide` shows all.
+const MOST: usize = 40;
+/// How many resources of a kind may come or go before they are named together.
+const MOST_ALONE: usize = 10;
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// As the server gave it.
+    document: Value,
+    pub(crate) changes: Vec<Planned>,
+}
+
+/// One resource that changes, field by field.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    action: Action,
+    kind: String,
+    pub(crate) id: String,
+    fields: Vec<Difference>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Action {
+    fn read(name: &str) -> Action {
+        match name {
+            "create" => Action::Create,
+            "delete" => Action::Delete,
+            _ => Action::Update,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Action::Create => "create",
+            Action::Update => "update",
+            Action::Delete => "delete",
+        }
+    }
+
+    fn sign(self) -> (char, Tone) {
+        match self {
+            Action::Create => ('+', Tone::Good),
+            Action::Update => ('~', Tone::Attention),
+            Action::Delete => ('-', Tone::Bad),
+        }
+    }
+}
+
+/// The entries of a section, as many as a person reads.
+fn section<T>(table: &mut Table, entries: &[T], wide: bool, mut show: impl FnMut(&mut Table, &T)) {
+    let shown = if wide { entries.len() } else { MOST };
+    for entry in entries.iter().take(shown) {
+        show(table, entry);
+    }
+    if let Some(more) = entries.len().checked_sub(shown).filter(|more| *more > 0) {
+        table.line(format!("... and {more} more; -o wide shows all"), Tone::Quiet);
+    }
+}
+
+impl Plan {
+    pub(crate) fn read(document: Value) -> Plan {
+        let some = |value: &Value| Some(value.clone()).filter(|value| !value.is_null());
+        let records = document["changes"].as_array().into_iter().flatten();
+        let changes = records.map(|record| Planned {
+            action: Action::read(text(&record["action"])),
+            kind: text(&record["kind"]).to_owned(),
+            id: text(&record["id"]).to_owned(),
+            fields: differences(some(&record["before"]).as_ref(), some(&record["after"]).as_ref()),
+        });
+        Plan {
+            changes: changes.collect(),
+            document,
+        }
+    }
+
+    /// Whether nothing would happen, or nothing differs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// What stands for the effect.
+    pub(crate) fn digest(&self) -> Option<&str> {
+        self.document["plan"].as_str()
+    }
+
+    pub(crate) fn base(&self) -> &Value {
+        &self.document["base"]
+    }
+
+    /// From how many clusters something is removed.
+    pub(crate) fn removals(&self) -> u64 {
+        self.document["removals"]["count"].as_u64().unwrap_or_default()
+    }
+
+    /// Everything that a person should see before it happens.
+    pub(crate) fn table(&self, wide: bool) -> Table {
+        let mut table = Table::default();
+        self.resources(wide, &mut table);
+        effect::changes(&self.document, wide, &mut table);
+        effect::sums(&self.document, &mut table);
+        effect::removals(&self.document, wide, &mut table);
+        effect::warnings(&self.document, wide, &mut table);
+        if let Some(digest) = self.digest().filter(|_| !self.is_empty()) {
+            table.line(format!("plan {digest}"), Tone::Quiet);
+        }
+        table
+    }
+
+    /// The resources that change; those that change alike are named together.
+    fn resources(&self, wide: bool, table: &mut Table) {
+        let alone = |action: Action, kind: &str| {
+            let alike = |change: &&Planned| change.action == action && change.kind == kind;
+            wide || self.changes.iter().filter(alike).count() <= MOST_ALONE
+        };
+        let kinds = group(self.changes.iter().map(|change| ((change.action, &*change.kind), ())));
+        let told: Vec<(Action, &str)> = kinds.into_iter().map(|(key, _)| key).collect();
+        let told: Vec<_> = told.into_iter().filter(|(action, kind)| alone(*action, kind)).collect();
+        let groups = group(self.changes.iter().map(|change| {
+            let fields = change.fields.iter();
+            let fields = fields.map(|field| format!("    {}: {}", field.pointer, field.describe()));
+            let alone = told.contains(&(change.action, &*change.kind));
+            let (fields, own) = match change.action {
+                // It says nothing that the deletion does not.
+                _ if change.kind == DECOMMISSIONS => (Vec::new(), None),
+                Action::Update => (fields.collect(), None),
+                // Many that come have their fields in their documents; what goes with a deletion is everything.
+                Action::Create if alone => (fields.collect(), Some(&*change.id)),
+                Action::Delete if alone => (Vec::new(), Some(&*change.id)),
+                Action::Create | Action::Delete => (Vec::new(), None),
+            };
+            ((change.action, &*change.kind, fields, own), &*change.id)
+        }));
+        section(table, &groups, wide, |table, ((action, kind, fields, _), ids)| {
+            let (sign, tone) = action.sign();
+            let names = match ids.as_slice() {
+                [one] => format!("{sign} {kind}/{one}"),
+                many => format!("{sign} {} {kind}: {}", many.len(), names(many, wide)),
+            };
+            table.line(names, tone);
+            section(table, fields, wide, |table, field| table.line(field, Tone::Plain));
+        });
+    }
+
+    /// Shows what a dry run found.
+    pub(crate) fn show(&self, printer: &Printer) -> Result<(), Failure> {
+        self.print(printer, &self.dry_run(), "dry run: nothing was changed")
+    }
+
+    /// Shows the plan as the server gave it.
+    pub(crate) fn show_document(&self, printer: &Printer) -> Result<(), Failure> {
+        self.print(printer, &self.document, "nothing was changed yet")
+    }
+
+    /// Shows what differs between two revisions.
+    pub(crate) fn show_difference(&self, printer: &Printer) -> Result<(), Failure> {
+        let table = |wide| match self.is_empty() {
+            true => {
+                let mut table = Table::default();
+                table.line("nothing differs", Tone::Quiet);
+                table
+            }
+            false => self.table(wide),
+        };
+        printer.print(&self.document, table, || self.names())
+    }
+
+    fn print(&self, printer: &Printer, value: &Value, closing: &str) -> Result<(), Failure> {
+        let table = |wide| {
+            let mut table = self.table(wide);
+            let say = if self.is_empty() {
+                "nothing would change"
+            } else {
+                closing
+            };
+            table.line(say, Tone::Quiet);
+            table
+        };
+        printer.print(value, table, || self.names())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.changes.iter();
+        names.map(|change| format!("{}/{}", change.kind, change.id)).collect()
+    }
+
+    /// The changes field by field, and the effect as the server gave it.
+    fn dry_run(&self) -> Value {
+        let changes: Vec<Value> = self
+            .changes
+            .iter()
+            .map(|change| {
+                let fields: Vec<Value> = change.fields.iter().map(Difference::to_json).collect();
+                json!({"action": change.action.name(), "kind": change.kind, "id": change.id, "fields": fields})
+            })
+            .collect();
+        let mut out = Map::from_iter([
+            ("dry_run".to_owned(), true.into()),
+            ("base".to_owned(), self.base().clone()),
+            ("changes".to_owned(), changes.into()),
+        ]);
+        for name in ["plan", "clusters", "totals", "removals", "warnings"] {
+            if let Some(part) = self.document.get(name) {
+                out.insert(name.to_owned(), part.clone());
+            }
+        }
+        out.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(document: Value, wide: bool) -> Vec<String> {
+        let text = Plan::read(document).table(wide).render(false);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn cluster(n: usize, after: &str) -> Value {
+        let field = json!({"pointer": "/component_version", "before": "6.4", "after": after});
+        let changed = json!([{"id": "podinfo", "fields": [field]}]);
+        json!({
+            "id": format!("c-{n:04}"), "dns": format!("c-{n}.example.com"), "environment": "dev", "deleted": false,
+            "inputs": {"platform-components": {"added": [], "removed": [], "changed": changed}},
+        })
+    }
+
+    #[test]
+    fn three_thousand_clusters_are_as_readable_as_three() {
+        for count in [3, 3000] {
+            let clusters: Vec<Value> = (0..count).map(|n| cluster(n, "6.5")).collect();
+            let lines = shown(json!({"plan": "d", "changes": [], "clusters": clusters}), false);
+            assert_eq!(lines.len(), 2, "{lines:?}");
+            assert_eq!(
+                lines[1],
+                "    ~ platform-components/podinfo /component_version: \"6.4\" -> \"6.5\""
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_the_same_is_said_once_and_the_rest_apart() {
+        let mut clusters: Vec<Value> = (0..48).map(|n| cluster(n, "6.5")).collect();
+        clusters[7]["inputs"]["namespaces"] = json!({"added": ["x"], "removed": ["y"], "changed": []});
+        let lines = shown(json!({"changes": [], "clusters": clusters}), false);
+        assert_eq!(
+            lines,
+            [
+                "the same on 48 clusters: c-0000, c-0001, c-0002, c-0003, c-0004 and 43 more",
+                "    ~ platform-components/podinfo /component_version: \"6.4\" -> \"6.5\"",
+                "on c-0007",
+                "    + namespaces/x",
+                "    - namespaces/y",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_different_everywhere_is_cut_short_unless_all_is_wanted() {
+        let clusters: Vec<Value> = (0..100).map(|n| cluster(n, &n.to_string())).collect();
+        let document = json!({"changes": [], "clusters": clusters});
+        let lines = shown(document.clone(), false);
+        assert_eq!(lines.len(), 2 * MOST + 1);
+        assert_eq!(
+            lines.last().map(String::as_str),
+            Some("... and 60 more; -o wide shows all")
+        );
+        assert_eq!(shown(document, true).len(), 200);
+    }
+
+    #[test]
+    fn resources_that_change_alike_are_named_together() {
+        let record = |action: &str, n: usize, before: Value, after: Value| json!({"action": action, "kind": "clusters", "id": format!("c{n}"), "before": before, "after": after});
+        let mut changes: Vec<Value> = (0..20)
+            .map(|n| record("create", n, Value::Null, json!({"id": format!("c{n}")})))
+            .collect();
+        changes.extend((20..23).map(|n| record("update", n, json!({"tag": "1"}), json!({"tag": "2"}))));
+        changes.push(record("delete", 23, json!({"id": "c23"}), Value::Null));
+        let lines = shown(json!({ "changes": changes }), false);
+        assert_eq!(
+            lines,
+            [
+                "+ 20 clusters: c0, c1, c2, c3, c4 and 15 more",
+                "~ 3 clusters: c20, c21, c22",
+                "    /tag: \"1\" -> \"2\"",
+                "- clusters/c23",
+            ]
+        );
+    }
+
+    #[test]
+    fn removals_have_a_list_of_their_own() {
+        let mut clusters: Vec<Value> = (0..3).map(|n| cluster(n, "6.5")).collect();
+        clusters[0]["inputs"]["namespaces"] = json!({"added": [], "removed": ["y"], "changed": []});
+        clusters[2]["deleted"] = true.into();
+        let removals = json!({"count": 3, "window": 5, "budget": 2, "clusters": ["c-0000", "c-0001", "c-0002"]});
+        let lines = shown(
+            json!({"changes": [], "clusters": clusters, "removals": removals}),
+            false,
+        );
+        let start = lines.iter().position(|line| line.starts_with("Flux removes"));
+        assert_eq!(
+            lines[start.unwrap_or_default()..],
+            [
+                "Flux removes something from 3 clusters",
+                "    - namespaces/y, on c-0000",
+                "    - platform-components/podinfo: turned off, or made of other objects, on c-0001",
+                "    - everything: the cluster is decommissioned, on c-0002",
+                "    more than the budget of 2: --confirm-removals 3 says that it is meant",
+            ]
+        );
+    }
+
+    #[test]
+    fn any_document_can_be_shown() {
+        for odd in [
+            json!(null),
+            json!([]),
+            json!({"changes": 1, "clusters": {"a": 1}, "totals": [], "removals": "x", "warnings": [1]}),
+            json!({"changes": [null], "clusters": [null, {"inputs": [1]}, {"inputs": {"p": null}}]}),
+        ] {
+            shown(odd, false);
+        }
+    }
+}

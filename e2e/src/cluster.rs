@@ -1,0 +1,191 @@
+//! One cluster: etcd, the API server, the controller manager, Flux Operator and Flux' controllers, each a process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::kube::{self, Kube};
+use crate::process::{Process, free_address};
+use crate::{Result, manifests, wait};
+
+/// What `build.sh` has built.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    bin: PathBuf,
+    crds: Vec<Value>,
+}
+
+impl Parts {
+    pub(crate) fn new(folder: &Path) -> Result<Parts> {
+        let crds = manifests::folder(&folder.join("crds"))?;
+        let bin = folder.join("bin");
+        Ok(Parts { bin, crds })
+    }
+
+    /// A command without anything of our own environment, which might name another cluster.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        command.env_clear();
+        command
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) name: &'static str,
+    pub(crate) dns: String,
+    pub(crate) environment: &'static str,
+    pub(crate) kube: Kube,
+    processes: Vec<Process>,
+}
+
+const TOKEN: &str = "administrator-of-a-cluster-that-lives-for-minutes";
+
+/// Seconds between looks at a dependency that is not ready. Flux' default is 30, which a test need not wait for.
+const REQUEUE: &str = "--requeue-dependency=1s";
+
+impl Cluster {
+    /// Starts a cluster, and comes back when Kubernetes answers and Flux runs.
+    pub(crate) fn start(
+        parts: &Parts,
+        name: &'static str,
+        environment: &'static str,
+        work: &Path,
+        logs: &Path,
+    ) -> Result<Cluster> {
+        let (work, logs) = (work.join(name), logs.join(name));
+        fs::create_dir_all(&work)?;
+        fs::create_dir_all(&logs)?;
+        let mut processes = vec![];
+        let kube = kubernetes(parts, &work, &logs, &mut processes)?;
+        kube.apply(&parts.crds)?;
+        for crd in &parts.crds {
+            let crd = kube::text(&crd["metadata"]["name"]);
+            wait::until(&format!("{crd} to be served"), || {
+                let crd = kube.need(kube::CRD, "", crd)?;
+                let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+                let mut established = conditions.filter(|condition| condition["type"] == "Established");
+                match established.any(|condition| condition["status"] == "True") {
+                    true => Ok(()),
+                    false => Err("not established yet".into()),
+                }
+            })?;
+        }
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "flux-system"}});
+        kube.apply(&[namespace])?;
+        flux(parts, &work, &logs, &mut processes)?;
+        Ok(Cluster {
+            name,
+            dns: format!("{name}.k8s.example.com"),
+            environment,
+            kube,
+            processes,
+        })
+    }
+
+    pub(crate) fn processes(&mut self) -> &mut [Process] {
+        &mut self.processes
+    }
+}
+
+/// etcd, the API server, and of the controller manager what deletes namespaces and what belongs to deleted objects.
+fn kubernetes(parts: &Parts, work: &Path, logs: &Path, processes: &mut Vec<Process>) -> Result<Kube> {
+    let (etcd, peers, api) = (free_address()?, free_address()?, free_address()?);
+    let mut command = parts.command("kube");
+    command.arg("etcd").arg(work.join("etcd")).args([&etcd, &peers]);
+    processes.push(Process::start("etcd", &mut command, logs)?);
+
+    let (key, tokens, certificates) = (work.join("key.pem"), work.join("tokens.csv"), work.join("certificates"));
+    let made = parts.command("kube").arg("key").arg(&key).status()?;
+    if !made.success() {
+        return Err("the key of the service accounts could not be made".into());
+    }
+    fs::write(&tokens, format!("{TOKEN},administrator,1,system:masters\n"))?;
+    let (host, port) = api.split_once(':').unwrap_or_default();
+    let mut command = parts.command("kube");
+    command
+        .arg("apiserver")
+        .arg(format!("--etcd-servers=http://{etcd}"))
+        .arg(format!("--bind-address={host}"))
+        .arg(format!("--advertise-address={host}"))
+        .arg(format!("--secure-port={port}"))
+        .arg(format!("--cert-dir={}", certificates.display()))
+        .arg(format!("--token-auth-file={}", tokens.display()))
+        .arg(format!("--service-account-issuer=https://{api}"))
+        .arg(format!("--service-account-signing-key-file={}", key.display()))
+        .arg(format!("--service-account-key-file={}", key.display()))
+        .arg("--authorization-mode=RBAC")
+        .arg("--service-cluster-ip-range=10.0.0.0/24")
+        .arg("--endpoint-reconciler-type=none")
+        .arg("--disable-admission-plugins=ServiceAccount");
+    let server = Process::start("apiserver", &mut command, logs)?;
+
+    let url = format!("https://{api}");
+    let certificate = certificates.join("apiserver.crt");
+    let kube = wait::until("the API server", || {
+        let kube = Kube::new(url.clone(), TOKEN.to_owned(), &certificate)?;
+        kube.ready()?;
+        Ok(kube)
+    });
+    processes.push(server);
+    let kube = kube?;
+
+    let config = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: e2e\n\
+         clusters: [{{name: e2e, cluster: {{server: \"{url}\", certificate-authority: \"{}\"}}}}]\n\
+         users: [{{name: e2e, user: {{token: \"{TOKEN}\"}}}}]\n\
+         contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e}}}}]\n",
+        certificate.display()
+    );
+    let kubeconfig = work.join("kubeconfig");
+    fs::write(&kubeconfig, config)?;
+    let mut command = parts.command("kube");
+    command
+        .arg("controller-manager")
+        .arg("--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller")
+        .arg("--leader-elect=false")
+        .arg("--secure-port=0")
+        .arg(format!("--kubeconfig={}", kubeconfig.display()));
+    processes.push(Process::start("controller-manager", &mut command, logs)?);
+    Ok(kube)
+}
+
+/// Flux Operator and the controllers, without the containers that a FluxInstance would start them in.
+fn flux(parts: &Parts, work: &Path, logs: &Path, processes: &mut Vec<Process>) -> Result<()> {
+    let storage = free_address()?;
+    let mut start = |name: &str, arguments: &[String]| -> Result<()> {
+        let home = work.join(name);
+        fs::create_dir_all(&home)?;
+        let mut command = parts.command(name);
+        command
+            .env("KUBECONFIG", work.join("kubeconfig"))
+            .env("RUNTIME_NAMESPACE", "flux-system")
+            .env("HOME", &home)
+            .env("TMPDIR", &home)
+            .args([
+                "--enable-leader-election=false",
+                "--metrics-addr=127.0.0.1:0",
+                "--health-addr=127.0.0.1:0",
+            ])
+            .args(arguments);
+        if name == "operator" {
+            command.env("GODEBUG", "fips140=on"); // it refuses to start otherwise
+        }
+        processes.push(Process::start(name, &mut command, logs)?);
+        Ok(())
+    };
+    let folder = |name: &str| format!("--storage-path={}", work.join(name).display());
+    start("operator", &[folder("operator"), "--web-server-port=0".into()])?;
+    start(
+        "source-controller",
+        &[
+            folder("source-controller"),
+            format!("--storage-addr={storage}"),
+            format!("--storage-adv-addr={storage}"),
+        ],
+    )?;
+    start("kustomize-controller", &[REQUEUE.into()])?;
+    start("helm-controller", &[REQUEUE.into()])
+}

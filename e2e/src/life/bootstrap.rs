@@ -1,0 +1,234 @@
+//! How a cluster joins the fleet: the shipped manifests, and the first call home.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::FLUX;
+use super::look::{contains, same};
+use crate::artifacts::read_folder;
+use crate::cluster::Cluster;
+use crate::fleet::READ_TOKEN;
+use crate::kube::{self, Inventory, text};
+use crate::story::Story;
+use crate::world::World;
+use crate::{Result, manifests};
+
+/// Where `k8s/` is pushed to.
+pub(super) const MANIFESTS: &str = "flux-resourceset-manifests";
+
+/// What the test's clusters have otherwise than the shipped Kustomization says: their API is plain http, and they poll it every
+/// second instead of every five minutes.
+const QUICK: &str = r#"
+- {op: add, path: /spec/insecure, value: true}
+- {op: replace, path: /metadata/annotations/fluxcd.controlplane.io~1reconcileEvery, value: 1s}
+"#;
+
+/// Applies what we ship, and gives what each cluster holds before anything comes from the fleet: the first one's inventory.
+pub(super) fn bootstrap(story: &mut Story, world: &mut World) -> Result<Inventory> {
+    story.chapter("Bootstrap by the shipped Kustomization");
+    for (name, versions) in [
+        ("cert-manager", &["1.0.0"][..]),
+        ("traefik", &["1.0.0"]),
+        ("podinfo", &["1.0.0", "1.1.0", "2.0.0-rc.1"]),
+        ("queue", &["1.0.0"]),
+        ("worker", &["1.0.0"]),
+    ] {
+        versions
+            .iter()
+            .try_for_each(|version| world.artifacts.chart(name, version))?;
+    }
+    world
+        .artifacts
+        .oci_files(MANIFESTS, "latest", &read_folder(&world.repository.join("k8s"))?)?;
+    story.tick("charts are published, k8s/ is pushed as an artifact");
+    world.fleet.start()?;
+    story.tick("the API is up: one process for clusters, one for operators, on one database");
+    for cluster in [&world.one, &world.two] {
+        cluster.kube.apply(&base(world, cluster)?)?;
+        cluster.kube.apply(&phone_home_objects(world)?)?;
+        cluster.kube.apply(&bystanders())?;
+        story.until(
+            &format!(
+                "{}: the Kustomization has applied providers and ResourceSets",
+                cluster.name
+            ),
+            || {
+                kube::ready(&cluster.kube.need(kube::KUSTOMIZATION, FLUX, "flux-resourceset")?)?;
+                let all = BTreeSet::from(["namespaces", "platform-components", "rolebindings"]);
+                same(&names(&cluster.kube.list(kube::RESOURCE_SET)?), &all)?;
+                same(&names(&cluster.kube.list(kube::PROVIDER)?), &all)
+            },
+        )?;
+        let provider = cluster.kube.need(kube::PROVIDER, FLUX, "namespaces")?;
+        let url = format!("{}/api/v2/flux/clusters/{}/namespaces", world.fleet.url(), cluster.dns);
+        same(&text(&provider["spec"]["url"]), &url.as_str())?;
+        story.tick(&format!("{}: its providers have its own address", cluster.name));
+    }
+
+    story.chapter("The fleet does not know the clusters yet");
+    for cluster in [&world.one, &world.two] {
+        cluster.poll_failed("404")?;
+        story.tick(&format!("{}: every provider reports 404", cluster.name));
+    }
+    let bare = world.one.kube.inventory()?;
+    story.tick(&format!(
+        "nothing is made; {} holds {} objects of its own",
+        world.one.name,
+        bare.len()
+    ));
+    Ok(bare)
+}
+
+/// `k8s/base` with what the provisioner of this cluster puts in: its identity and its token. Flux is here already, so the
+/// FluxInstance is left out.
+fn base(world: &World, cluster: &Cluster) -> Result<Vec<Value>> {
+    let mut objects = kustomization(world, "k8s/base")?;
+    objects.retain(|object| object["kind"] != "FluxInstance");
+    for object in &mut objects {
+        match text(&object["metadata"]["name"]) {
+            "cluster-identity" => {
+                object["data"] = json!({
+                    "CLUSTER_NAME": cluster.name,
+                    "CLUSTER_DNS": cluster.dns,
+                    "ENVIRONMENT": cluster.environment,
+                    "INTERNAL_API_URL": world.fleet.url(),
+                });
+            }
+            "internal-api-token" => object["stringData"] = json!({"token": READ_TOKEN}),
+            _ => {}
+        }
+    }
+    Ok(objects)
+}
+
+/// `k8s/bootstrap` with the address of this registry.
+fn phone_home_objects(world: &World) -> Result<Vec<Value>> {
+    let mut objects = kustomization(world, "k8s/bootstrap")?;
+    for object in &mut objects {
+        match text(&object["kind"]) {
+            "OCIRepository" => object["spec"]["url"] = world.artifacts.oci(MANIFESTS).into(),
+            "Kustomization" => {
+                let patch = json!({"target": {"kind": "ResourceSetInputProvider"}, "patch": QUICK});
+                object["spec"]["patches"] = json!([patch]);
+            }
+            _ => {}
+        }
+    }
+    Ok(objects)
+}
+
+/// The objects that a kustomization.yaml without any art lists.
+fn kustomization(world: &World, folder: &str) -> Result<Vec<Value>> {
+    let folder = world.repository.join(folder);
+    let mut objects = Vec::new();
+    for listed in manifests::file(&folder.join("kustomization.yaml"))? {
+        for resource in listed["resources"].as_array().into_iter().flatten() {
+            objects.extend(manifests::file(&folder.join(text(resource)))?);
+        }
+    }
+    Ok(objects)
+}
+
+/// What others have made on the cluster, beside Flux and right among its objects.
+fn bystanders() -> Vec<Value> {
+    let config = |namespace| {
+        let metadata = json!({"name": "not-ours", "namespace": namespace});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "not-ours"}});
+    vec![namespace, config("not-ours"), config(FLUX)]
+}
+
+fn names(objects: &[Value]) -> BTreeSet<&str> {
+    objects.iter().map(|object| text(&object["metadata"]["name"])).collect()
+}
+
+/// The demo fleet that we ship, on the first cluster.
+pub(super) fn phone_home(story: &mut Story, world: &World) -> Result<()> {
+    story.chapter("The first cluster phones home");
+    let one = &world.one;
+    story.ask(&world.fleet, "component update podinfo --oci-tag 1.0.0", &[])?;
+    let mut cluster = world.seed["clusters"][0].clone();
+    cluster["kind"] = "clusters".into();
+    world.fleet.file("demo-cluster-01.json", &cluster.to_string())?;
+    let asked = story.ask(
+        &world.fleet,
+        "apply -f demo-cluster-01.json --reason",
+        &["a new cluster"],
+    )?;
+    one.poll()?;
+
+    story.then(
+        asked,
+        "its namespaces are there, with their labels and annotations",
+        || {
+            for definition in world.seed["namespaces"].as_array().into_iter().flatten() {
+                let namespace = one.kube.need(kube::NAMESPACE, "", text(&definition["id"]))?;
+                contains(&namespace["metadata"]["labels"], &definition["labels"])?;
+                contains(&namespace["metadata"]["annotations"], &definition["annotations"])?;
+            }
+            Ok(())
+        },
+    )?;
+    story.then(
+        asked,
+        "its rolebindings are there, with their roles and subjects",
+        || {
+            for definition in world.seed["rolebindings"].as_array().into_iter().flatten() {
+                let binding = one.kube.need(kube::CLUSTER_ROLE_BINDING, "", text(&definition["id"]))?;
+                same(&binding["roleRef"]["name"], &definition["role"])?;
+                same(&binding["subjects"], &definition["subjects"])?;
+            }
+            Ok(())
+        },
+    )?;
+    story.then(asked, "its patches are ConfigMaps", || {
+        same(
+            &one.patches("podinfo")?,
+            &world.seed["clusters"][0]["patches"]["podinfo"],
+        )
+    })?;
+    for component in ["cert-manager", "traefik", "podinfo"] {
+        story.then(asked, &format!("{component} is installed by Helm"), || {
+            one.installed(component)
+        })?;
+    }
+    let podinfo = one.installed("podinfo")?;
+    same(&podinfo.version.as_str(), &"1.0.0")?;
+    let ui = json!({"color": "#2f855a", "message": "Hello from flux-resourceset"});
+    same(&podinfo.values, &json!({"replicaCount": 2, "ui": ui}))?;
+    story.tick("the chart has the values of the patches, and numbers are numbers");
+    Ok(())
+}
+
+/// The second cluster, made on the command line. The fleet has an opinion on its flux-system, too.
+pub(super) fn second_cluster(story: &mut Story, world: &World) -> Result<()> {
+    story.chapter("A second cluster joins");
+    let two = &world.two;
+    let own = format!(
+        "namespace create {FLUX} --label team=platform --cluster {}",
+        world.one.name
+    );
+    let asked = story.ask(&world.fleet, &own, &[])?;
+    story.then(asked, "the first cluster's flux-system has the fleet's label", || {
+        let namespace = world.one.kube.need(kube::NAMESPACE, "", FLUX)?;
+        contains(&namespace["metadata"]["labels"], &json!({"team": "platform"}))
+    })?;
+    let Cluster {
+        name, dns, environment, ..
+    } = two;
+    let mut command = format!("cluster create {name} --cluster-dns {dns} --environment {environment}");
+    for id in ["cert-manager", "traefik", "podinfo"] {
+        command.push_str(&format!(" --component {id} --namespace {id}"));
+    }
+    command.push_str(" --rolebinding platform-admins");
+    let asked = story.ask(&world.fleet, &command, &[])?;
+    two.poll()?;
+    story.then(asked, "podinfo is installed there, after what it depends on", || {
+        two.installed("podinfo")
+    })?;
+    two.kube.gone(kube::CLUSTER_ROLE_BINDING, "", "dev-readers")?;
+    story.tick("it has what it was given, and nothing of the other's");
+    Ok(())
+}

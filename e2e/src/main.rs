@@ -1,0 +1,107 @@
+//! The life of a cluster, told by the real things: Kubernetes' API server and controller manager, Flux Operator, Flux' source-,
+//! kustomize- and helm-controller, and our own server and command line. All of them are plain processes on loopback.
+
+mod artifacts;
+mod cluster;
+mod fleet;
+mod kube;
+mod life;
+mod manifests;
+mod process;
+mod report;
+mod story;
+mod wait;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Parser;
+
+use story::Story;
+use world::World;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
+
+/// Walks a cluster through its life with a real Kubernetes and a real Flux.
+#[derive(Debug, Parser)]
+struct Args {
+    /// What build.sh built: bin/ and crds/
+    #[arg(long, value_name = "DIR")]
+    parts: PathBuf,
+    /// Our server
+    #[arg(long, value_name = "PATH")]
+    server: PathBuf,
+    /// Our command line
+    #[arg(long, value_name = "PATH")]
+    cli: PathBuf,
+    /// The repository, for its manifests and its demo fleet
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repository: PathBuf,
+    /// Keep the folder with logs and databases though all went well
+    #[arg(long)]
+    keep: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    listen_for_interrupts();
+    let folder = match tempfile::Builder::new().prefix("flux-resourceset-e2e-").tempdir() {
+        Ok(folder) => folder,
+        Err(error) => return failed(&error.into()),
+    };
+    let result = run(&args, folder.path());
+    let keep = args.keep || (result.is_err() && !wait::interrupted());
+    if keep {
+        println!("\nLogs and everything else are in {}", folder.keep().display());
+    }
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    eprintln!("\ne2e: {error}");
+    ExitCode::FAILURE
+}
+
+/// Everything that was started ends with `world`, however this ends.
+fn run(args: &Args, folder: &Path) -> Result<()> {
+    let mut story = Story::new();
+    let mut world = World::start(args, folder, &story)?;
+    let told = life::live(&mut story, &mut world);
+    match &told {
+        Ok(()) => story.end(),
+        Err(_) if wait::interrupted() => {}
+        Err(error) => {
+            println!("  ✗ {error}");
+            report::print(&mut world);
+        }
+    }
+    told
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP end the test in order: whoever waits stops waiting, and what was started ends.
+fn listen_for_interrupts() {
+    use tokio::signal::unix::{SignalKind, signal};
+    thread::spawn(|| -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut hangup = signal(SignalKind::hangup())?;
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
+                }
+                eprintln!("\ne2e: interrupted, tidying up");
+                wait::interrupt();
+            }
+        })
+    });
+}

@@ -1,0 +1,129 @@
+//! The parts of the test are plain processes, which must not outlive it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::{Result, wait};
+
+/// The processes that should be running, with their names.
+static RUNNING: Mutex<Vec<(Pid, String)>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<(Pid, String)>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Fails when a process has ended that nobody has stopped: whoever waits need not wait any longer.
+pub(crate) fn all_alive() -> Result<()> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match running()
+        .iter()
+        .find(|(pid, _)| !matches!(waitid(WaitId::Pid(*pid), options), Ok(None)))
+    {
+        Some((_, name)) => Err(format!("{name} has ended").into()),
+        None => Ok(()),
+    }
+}
+
+/// A process with a log of its own, killed when this goes.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program in a process group of its own, so that Ctrl-C reaches only this one, which then tidies up.
+    pub(crate) fn start(name: &str, command: &mut Command, logs: &Path) -> Result<Process> {
+        let log = logs.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("{name} ({}): {error}", command.get_program().display()))?;
+        running().push((Pid::from_child(&child), name.to_owned()));
+        Ok(Process {
+            name: name.to_owned(),
+            child,
+            log,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How the process has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("it has ended ({status})"))
+    }
+
+    /// Asks the process to end, and waits until it has.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        self.expect_end();
+        self.signal(Signal::TERM);
+        let what = format!("{} to end", self.name);
+        wait::until_within(Duration::from_secs(40), &what, || match self.child.try_wait()? {
+            Some(_) => Ok(()),
+            None => Err("it is still running".into()),
+        })
+    }
+
+    fn expect_end(&self) {
+        let ended = Pid::from_child(&self.child);
+        running().retain(|(pid, _)| *pid != ended);
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The one way to fail is that the group is gone already.
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+    }
+
+    /// The end of its log: the last complaints if there are any, and the last lines otherwise.
+    pub(crate) fn tail(&self, lines: usize) -> Result<String> {
+        const ENOUGH: u64 = 256 * 1024;
+        const COMPLAINTS: [&str; 5] = [r#""level":"error""#, "ERROR", "WARN", "panic", "Error:"];
+        let mut file = File::open(&self.log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(ENOUGH)))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let last = |found: Vec<&str>| found[found.len().saturating_sub(lines)..].join("\n");
+        let complaint = |line: &&str| {
+            // Flux Operator misses its FluxInstance all the time.
+            COMPLAINTS.iter().any(|complaint| line.contains(complaint)) && !line.contains("no flux instances found")
+        };
+        let complaints: Vec<&str> = text.lines().filter(complaint).collect();
+        Ok(last(if complaints.is_empty() {
+            text.lines().collect()
+        } else {
+            complaints
+        }))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.expect_end();
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// An address on loopback that nobody listened on a moment ago.
+pub(crate) fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
