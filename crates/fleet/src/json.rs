@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -22,6 +22,12 @@ impl Json {
     /// Takes text that is already canonical: what a store gives back.
     pub fn from_canonical(text: impl Into<Arc<str>>) -> Self {
         Json(text.into())
+    }
+
+    /// Takes text that a store gave back once, and that was out of our hands since. None: it is no document that we keep.
+    pub fn from_elsewhere(text: &str) -> Option<Self> {
+        let value = serde_json::from_str(text).ok()?;
+        (!is_too_deep(&value)).then(|| Json(text.into()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -44,6 +50,15 @@ impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
+    }
+}
+
+/// What was out of our hands: see [`Json::from_elsewhere`].
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let unkept = || serde::de::Error::custom("a document that cannot be kept");
+        Json::from_elsewhere(text.get()).ok_or_else(unkept)
     }
 }
 

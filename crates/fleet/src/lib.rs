@@ -3,6 +3,7 @@
 //! No I/O, no clock, no environment: everything here is a function of its arguments.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod audit;
 pub mod budget;
 pub mod diagnose;
 pub mod diff;

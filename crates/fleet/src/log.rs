@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::json::Json;
 
 /// The number of a state of the fleet. 0 is the empty store; each commit adds one, in commit order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u64);
 
@@ -63,6 +63,31 @@ impl fmt::Debug for Digest {
 pub struct Head {
     pub revision: Revision,
     pub digest: Digest,
+}
+
+impl Head {
+    /// Reads what is displayed.
+    pub fn parse(text: &str) -> Option<Head> {
+        let (revision, digest) = text.split_once(':')?;
+        Some(Head {
+            revision: Revision(revision.parse().ok()?),
+            digest: Digest::parse(digest)?,
+        })
+    }
+}
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.revision, self.digest)
+    }
+}
+
+/// What stands for the revisions up to one, where they are no longer kept: the log goes on after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub head: Head,
+    /// Stands for the resources as they were there, see [`crate::audit`].
+    pub state: Digest,
 }
 
 /// What one revision does to one resource. `before` is absent for a creation, `after` for a deletion.

@@ -44,6 +44,12 @@ struct List {
     reply: OnceLock<Result<Reply, Breach>>,
 }
 
+/// What no two resources of a kind may share ([`crate::log::Change::unique`]), by the document.
+pub fn unique_of(kind: &str, body: &Json) -> Option<String> {
+    let value: Value = (kind == CLUSTERS).then(|| serde_json::from_str(body.as_str()).ok())??;
+    Some(value.get("cluster_dns")?.as_str()?.to_ascii_lowercase())
+}
+
 impl Cluster {
     fn new(document: Document, value: &Value, kinds: &Kinds) -> Self {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use fleet::log::Head;
 
 /// The desired state of a whole fleet of Kubernetes clusters behind one API.
 ///
@@ -31,6 +32,45 @@ pub enum Command {
         /// The most documents in one revision.
         #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         batch: u32,
+    },
+    /// Check that the log is what was written and the state what it adds up to; works beside a running server.
+    ///
+    /// Prints the head as `revision:digest`, as each commit logs it. Exits with 1 when something was edited, deleted or swapped,
+    /// and says where. Only an anchor finds an end that was cut off together with the state, or a log that was written anew.
+    Verify {
+        /// A head that was noted before: the log must still have it. Can be repeated.
+        #[arg(long = "anchor", value_name = "REVISION:DIGEST", value_parser = anchor)]
+        anchors: Vec<Head>,
+    },
+    /// Replace old revisions by a checkpoint that carries the digest of their chain; works beside a running server.
+    ///
+    /// What asks for them from then on gets 410. Revisions that the removal budget still counts (REMOVAL_WINDOW, which must be
+    /// the server's) are kept. The file does not shrink: what comes next takes the space.
+    Compact {
+        /// The first revision to keep.
+        #[arg(
+            long,
+            value_name = "REVISION",
+            required_unless_present = "older_than",
+            conflicts_with = "older_than"
+        )]
+        before: Option<u64>,
+        /// Keep what is younger than this: a number and its unit, as in 400d, 36h.
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Option<Duration>,
+    },
+    /// Write everything, with its history, to a file of JSON lines; works beside a running server.
+    Backup {
+        /// The file, packed if its name ends in .gz; `-` for standard output.
+        file: PathBuf,
+    },
+    /// Fill the store from a backup: all of it or nothing, after its chain was checked.
+    Restore {
+        /// The file, packed or not; `-` for standard input.
+        file: PathBuf,
+        /// Replace what the store holds. Without this, it must be empty.
+        #[arg(long)]
+        replace: bool,
     },
     /// Print the OpenAPI document of the built-in kinds and of RESOURCES_DIR.
     Openapi,
@@ -356,8 +396,19 @@ fn number(variable: &'static str, text: &str) -> Result<u64, ConfigError> {
         .map_err(|_| ConfigError::new(variable, format!("\"{text}\" is not a whole number")))
 }
 
-/// A span of time: seconds, or a number with its unit.
-fn span(variable: &'static str, text: &str) -> Result<Duration, ConfigError> {
+fn anchor(text: &str) -> Result<Head, String> {
+    let problem = "a revision and its digest are expected, as each commit logs them: 57:8f3c…";
+    Head::parse(text).ok_or_else(|| problem.to_owned())
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
+    let age = duration(text).filter(|_| unit);
+    age.ok_or_else(|| "a number with its unit is expected, as in 400d or 36h".to_owned())
+}
+
+/// Seconds, or a number with its unit.
+fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let factor = match unit {
         "" | "s" => Some(1),
@@ -371,8 +422,16 @@ fn span(variable: &'static str, text: &str) -> Result<Duration, ConfigError> {
         .ok()
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor));
-    let seconds = seconds.filter(|seconds| *seconds <= 366 * 86400);
-    seconds.map(Duration::from_secs).ok_or_else(|| {
+    // More than the time of day reaches back to.
+    seconds
+        .filter(|seconds| *seconds <= 1000 * 366 * 86400)
+        .map(Duration::from_secs)
+}
+
+/// A span of time that is kept in mind.
+fn span(variable: &'static str, text: &str) -> Result<Duration, ConfigError> {
+    let span = duration(text).filter(|span| span.as_secs() <= 366 * 86400);
+    span.ok_or_else(|| {
         ConfigError::new(
             variable,
             format!("\"{text}\" is not a time of at most a year, as in 90s, 10m or 2h"),

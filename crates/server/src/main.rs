@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use clap::Parser;
+use fleet::log::Revision;
 use flux_resourceset::app::App;
+use flux_resourceset::app::backup::{self, BackupError, RestoreError};
+use flux_resourceset::app::compact::{self, CompactError, Old};
 use flux_resourceset::app::engine::Engine;
 use flux_resourceset::app::import::{ImportError, import};
 use flux_resourceset::app::manifests;
 use flux_resourceset::app::startup::{self, StartError};
+use flux_resourceset::app::verify::{self, VerifyError};
 use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
 use flux_resourceset::http::{self, Api, listen, openapi};
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::tokens::Tokens;
+use store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -31,6 +36,14 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Import(#[from] ImportError),
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    #[error(transparent)]
+    Compact(#[from] CompactError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     #[error("cannot write: {0}")]
     Output(io::Error),
 }
@@ -92,17 +105,86 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             outcome?;
             Ok(())
         }
+        Some(Command::Verify { anchors }) => {
+            let (_, store) = open_existing(cli).await?;
+            let outcome = verify::verify(&*store, anchors).await;
+            store.close().await;
+            say(format_args!("{}\n", outcome?))
+        }
+        Some(Command::Compact { before, older_than }) => {
+            let (config, store) = open_existing(cli).await?;
+            let old = match (before, older_than) {
+                (_, Some(age)) => Old::Than(*age),
+                (before, None) => Old::Before(Revision(before.unwrap_or_default())),
+            };
+            let outcome = compact::compact(&*store, old, config.budget).await;
+            store.close().await;
+            say(format_args!("{}\n", outcome?))
+        }
+        Some(Command::Backup { file }) => {
+            let (_, store) = open_existing(cli).await?;
+            let outcome = backup::backup(&*store, file).await;
+            store.close().await;
+            let end = outcome?;
+            let (file, revisions, resources) = (file.display(), end.revisions, end.resources);
+            tell(format_args!(
+                "wrote {revisions} revisions and {resources} resources at {} to {file}",
+                end.head
+            ));
+            Ok(())
+        }
+        Some(Command::Restore { file, replace }) => {
+            let config = on_disk(cli)?;
+            let store = startup::open(&config).await?;
+            let outcome = backup::restore(&*store, file, *replace).await;
+            store.close().await;
+            let done = outcome?;
+            tell(format_args!(
+                "restored {} revisions and {} resources at {}",
+                done.revisions, done.resources, done.head
+            ));
+            Ok(())
+        }
         Some(Command::Openapi) => {
             let config = cli.options.read_without_tokens()?;
             let fleet = startup::kinds_only(&config)?;
             let text = fleet::yaml::write(&openapi::document(fleet.kinds(), Mode::Crud));
-            match io::stdout().write_all(text.as_bytes()) {
-                // Whoever reads it may have seen enough.
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
-                _ => Ok(()),
-            }
+            say(format_args!("{text}"))
         }
     }
+}
+
+fn say(text: fmt::Arguments<'_>) -> Result<(), Failure> {
+    match io::stdout().write_fmt(text) {
+        // Whoever reads it may have seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// For people: standard output may be the file.
+fn tell(text: fmt::Arguments<'_>) {
+    let _nobody_reads = writeln!(io::stderr(), "{text}");
+}
+
+/// The configuration of a command that works on a store which outlives it.
+fn on_disk(cli: &Cli) -> Result<Config, Failure> {
+    let mut config = cli.options.read_without_tokens()?;
+    if config.backend == Backend::Memory {
+        let problem = "a store in memory is its server's alone: choose sqlite, or ask the server (GET /backup)";
+        return Err(ConfigError::new("STORE_BACKEND", problem).into());
+    }
+    if cli.options.rust_log.is_none() {
+        config.log_filter = "warn".to_owned();
+    }
+    start_logging(&config)?;
+    Ok(config)
+}
+
+async fn open_existing(cli: &Cli) -> Result<(Config, Arc<dyn Store>), Failure> {
+    let config = on_disk(cli)?;
+    let store = startup::open_existing(&config).await?;
+    Ok((config, store))
 }
 
 fn start_logging(config: &Config) -> Result<(), ConfigError> {
@@ -200,6 +282,7 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         }
         app.openapi_file = Some(text.into());
     }
+    app.stopping = Some(stop.subscribe());
     let app = Arc::new(app);
     tokio::spawn(tokens.follow());
     metrics_api.store(Arc::new(http::metrics(app.clone())));

@@ -12,7 +12,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fleet::log::{Author, Batch, Change, ChangeRecord, Head, Removed, Revision, RevisionRecord, State};
+use fleet::json::Json;
+use fleet::log::{
+    Author, Batch, Change, ChangeRecord, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State,
+};
 
 pub use memory::Memory;
 pub use sqlite::Sqlite;
@@ -26,6 +29,7 @@ pub trait Store: Send + Sync + Debug + 'static {
     async fn head(&self) -> Result<Head, StoreError>;
 
     /// The revisions after `after`, ascending, at most `limit` of them. Each is whole: a revision is never split.
+    /// [`StoreError::Compacted`] when some of them are no longer kept.
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError>;
 
     /// Appends `batches` as the revisions after `base`, durable all together or not at all, and returns the head after
@@ -44,7 +48,7 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// caller: each process has one follower.
     async fn head_moved(&self);
 
-    /// The records that `query` asks for, ascending.
+    /// The records that `query` asks for, ascending. [`StoreError::Compacted`] as for [`Store::changes`].
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError>;
 
     /// What revisions since `at` (a time as they have it) took from clusters, each with its time.
@@ -53,15 +57,71 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// The notes kept beside the state ([`Batch::applied`]).
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError>;
 
+    /// What stands for the revisions that are no longer kept. None while the log is whole.
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// The first revision in the log with a time after `at` (a time as they have it), of those that took something from
+    /// clusters if only they are asked for.
+    async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError>;
+
+    /// Puts `checkpoint` in the place of the revisions up to its own, at once for whoever reads; the space is given back bit
+    /// by bit, so that writers hardly wait. Can be repeated when it was interrupted.
+    ///
+    /// [`CommitError::Conflict`] when that is no revision of the log, or its last: a log never becomes empty.
+    async fn compact(&self, checkpoint: Checkpoint) -> Result<(), CommitError>;
+
+    /// Everything that the store holds at this moment, to be read bit by bit, whatever is written meanwhile.
+    async fn export(&self) -> Result<Box<dyn Export>, StoreError>;
+
+    /// Begins to fill the store from elsewhere. [`StoreError::NotEmpty`] unless it is empty, or `replace`: then what it holds
+    /// goes, with whatever is written until the end. Nobody sees anything of it before.
+    async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError>;
+
     /// Ends the background work and leaves the database tidy. Leaving it out costs the next start some time, never data.
     async fn close(&self);
+}
+
+/// A store at one moment.
+#[async_trait]
+pub trait Export: Send + Debug {
+    fn head(&self) -> Head;
+
+    fn checkpoint(&self) -> Option<Checkpoint>;
+
+    /// The notes beside the state.
+    fn applied(&self) -> &BTreeMap<String, String>;
+
+    /// The next revisions, ascending and whole: about a megabyte, or one that is larger. Empty after the last.
+    async fn revisions(&mut self) -> Result<Vec<RevisionRecord>, StoreError>;
+
+    /// The next resources of the state, as many. Empty after the last.
+    async fn resources(&mut self) -> Result<Vec<Resource>, StoreError>;
+}
+
+/// A store that is being filled. Dropped before its end, it is as it was.
+#[async_trait]
+pub trait Restore: Send + Debug {
+    /// What the log that follows begins after.
+    async fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError>;
+
+    /// The next revisions of the log. That they are in order and chained is the caller's to see to.
+    async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError>;
+
+    /// More of the state, each resource with what no other of its kind may share, if anything.
+    async fn resources(&mut self, resources: Vec<(Resource, Option<String>)>) -> Result<(), StoreError>;
+
+    /// More of the notes beside the state.
+    async fn applied(&mut self, notes: Vec<(String, String)>) -> Result<(), StoreError>;
+
+    /// Makes it durable and visible, all together.
+    async fn finish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
 /// Which records of the log to read. All filters must hold.
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
-    /// Only revisions after this one.
-    pub after: Revision,
+    /// Only revisions after this one. None: from where the log begins.
+    pub after: Option<Revision>,
     pub kind: Option<String>,
     pub id: Option<String>,
     pub actor: Option<String>,
@@ -105,6 +165,11 @@ pub enum StoreError {
         "{place} has schema version {found}, this release knows none above {known}: run the release that wrote it, or a later one"
     )]
     Newer { place: String, found: i64, known: i64 },
+    /// What is asked for is not kept any more.
+    #[error("revisions up to {0} were compacted: the log begins after that")]
+    Compacted(Revision),
+    #[error("{place} is not empty: it is at revision {revision}")]
+    NotEmpty { place: String, revision: Revision },
     /// What the configuration names is nothing that we may or can write to.
     #[error("{place} cannot be used: {detail}")]
     Unusable { place: String, detail: String },
@@ -147,4 +212,25 @@ fn chain(base: Head, batches: &[Batch]) -> Vec<RevisionRecord> {
         record
     };
     batches.iter().map(record).collect()
+}
+
+/// Says that revisions after `after` are gone, if so.
+fn still_kept(after: Revision, checkpoint: Option<Checkpoint>) -> Result<(), StoreError> {
+    match checkpoint {
+        Some(checkpoint) if after < checkpoint.head.revision => Err(StoreError::Compacted(checkpoint.head.revision)),
+        _ => Ok(()),
+    }
+}
+
+/// How much an [`Export`] gives at a time.
+const EXPORTED: usize = 1 << 20;
+
+/// About what a revision takes in memory.
+fn size_of(record: &RevisionRecord) -> usize {
+    const EACH: usize = 256;
+    let body = |body: &Option<Json>| body.as_ref().map_or(0, |body| body.as_str().len());
+    let changes = record.changes.iter();
+    EACH + changes
+        .map(|change| EACH + body(&change.before) + body(&change.after))
+        .sum::<usize>()
 }

@@ -4,13 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use fleet::log::{Author, Batch, Head, Removed, Resource, Revision, RevisionRecord, State};
+use fleet::log::{Author, Batch, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State};
 
 use crate::bell::Bell;
-use crate::{AuditQuery, AuditRecord, CommitError, Store, StoreError, chain};
+use crate::{
+    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Restore, Store, StoreError, chain, size_of, still_kept,
+};
 
 #[derive(Debug, Default)]
 pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
     content: Mutex<Content>,
     bell: Bell,
 }
@@ -20,7 +27,9 @@ type Key = (Arc<str>, Arc<str>);
 /// Persistent maps, because a commit works on a copy and puts it in place only when all of it holds.
 #[derive(Clone, Debug, Default)]
 struct Content {
-    /// Revision N is at N-1.
+    /// What comes before the log, where it was compacted.
+    checkpoint: Option<Checkpoint>,
+    /// Consecutive revisions.
     log: imbl::Vector<Arc<RevisionRecord>>,
     resources: imbl::OrdMap<Key, (Resource, Option<Key>)>,
     /// The unique values in use, by kind.
@@ -33,8 +42,29 @@ impl Content {
         self.log.last().map(|record| record.head()).unwrap_or_default()
     }
 
-    fn after(&self, revision: Revision) -> impl Iterator<Item = &Arc<RevisionRecord>> {
-        self.log.iter().skip(usize::try_from(revision.0).unwrap_or(usize::MAX))
+    /// Where the log begins.
+    fn begins(&self) -> Revision {
+        self.checkpoint
+            .map(|checkpoint| checkpoint.head.revision)
+            .unwrap_or_default()
+    }
+
+    fn after(&self, revision: Revision) -> Result<impl Iterator<Item = &Arc<RevisionRecord>>, StoreError> {
+        still_kept(revision, self.checkpoint)?;
+        let known = revision.0 - self.begins().0;
+        Ok(self.log.iter().skip(usize::try_from(known).unwrap_or(usize::MAX)))
+    }
+
+    fn put(&mut self, resource: Resource, unique: Option<String>) -> Result<(), ()> {
+        let unique: Option<Key> = unique.map(|value| (resource.kind.clone(), value.into()));
+        if let Some(unique) = &unique
+            && self.taken.insert(unique.clone()).is_some()
+        {
+            return Err(());
+        }
+        let key = (resource.kind.clone(), resource.id.clone());
+        self.resources.insert(key, (resource, unique));
+        Ok(())
     }
 
     fn apply(&mut self, batch: &Batch, mut record: RevisionRecord) -> Result<(), CommitError> {
@@ -46,21 +76,14 @@ impl Content {
         }
         for change in &batch.changes {
             let Some(body) = change.after.clone() else { continue };
-            let unique = change
-                .unique
-                .as_deref()
-                .map(|value| (change.kind.clone(), value.into()));
-            if unique
-                .as_ref()
-                .is_some_and(|unique| self.taken.insert(unique.clone()).is_some())
-            {
-                return Err(CommitError::duplicate(change));
-            }
-            let (kind, id) = (change.kind.clone(), change.id.clone());
-            let key = (kind.clone(), id.clone());
-            let origin = change.origin.clone();
-            self.resources
-                .insert(key, (Resource { kind, id, body, origin }, unique));
+            let resource = Resource {
+                kind: change.kind.clone(),
+                id: change.id.clone(),
+                body,
+                origin: change.origin.clone(),
+            };
+            self.put(resource, change.unique.clone())
+                .map_err(|()| CommitError::duplicate(change))?;
         }
         self.applied.extend(batch.applied.iter().cloned());
         for change in &mut record.changes {
@@ -71,7 +94,7 @@ impl Content {
     }
 }
 
-impl Memory {
+impl Shared {
     fn content(&self) -> MutexGuard<'_, Content> {
         self.content.lock().expect("nothing panics while it holds the lock")
     }
@@ -80,7 +103,7 @@ impl Memory {
 #[async_trait]
 impl Store for Memory {
     async fn load(&self) -> Result<State, StoreError> {
-        let content = self.content().clone();
+        let content = self.shared.content().clone();
         Ok(State {
             head: content.head(),
             resources: content
@@ -92,13 +115,13 @@ impl Store for Memory {
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
-        Ok(self.content().head())
+        Ok(self.shared.content().head())
     }
 
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
-        let content = self.content().clone();
+        let content = self.shared.content().clone();
         Ok(content
-            .after(after)
+            .after(after)?
             .take(limit)
             .map(|record| RevisionRecord::clone(record))
             .collect())
@@ -108,7 +131,7 @@ impl Store for Memory {
         let records = chain(base, batches);
         let heads = records.iter().map(RevisionRecord::head).collect();
         {
-            let mut content = self.content();
+            let mut content = self.shared.content();
             if content.head() != base {
                 return Err(CommitError::Conflict);
             }
@@ -118,19 +141,19 @@ impl Store for Memory {
             }
             *content = next;
         }
-        self.bell.ring();
+        self.shared.bell.ring();
         Ok(heads)
     }
 
     async fn head_moved(&self) {
-        self.bell.rung().await;
+        self.shared.bell.rung().await;
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
         let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
-        let content = self.content().clone();
+        let content = self.shared.content().clone();
         let mut found = Vec::new();
-        for record in content.after(query.after) {
+        for record in content.after(query.after.unwrap_or(content.begins()))? {
             if found.len() >= query.limit {
                 break;
             }
@@ -150,7 +173,7 @@ impl Store for Memory {
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
-        let content = self.content().clone();
+        let content = self.shared.content().clone();
         let since = content.log.iter().filter(|record| record.author.at.as_str() > since);
         let removing = since.filter(|record| record.removed.count() > 0);
         Ok(removing
@@ -159,9 +182,162 @@ impl Store for Memory {
     }
 
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
-        let content = self.content().clone();
+        let content = self.shared.content().clone();
         Ok(content.applied.into_iter().collect())
     }
 
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        Ok(self.shared.content().checkpoint)
+    }
+
+    async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError> {
+        let content = self.shared.content().clone();
+        let wanted =
+            |record: &&Arc<RevisionRecord>| record.author.at.as_str() > at && (!removing || record.removed.count() > 0);
+        Ok(content.log.iter().find(wanted).map(|record| record.revision))
+    }
+
+    async fn compact(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
+        let mut content = self.shared.content();
+        if content.checkpoint == Some(checkpoint) {
+            return Ok(());
+        }
+        let place = content.log.iter().position(|record| record.head() == checkpoint.head);
+        match place {
+            Some(place) if place + 1 < content.log.len() => {
+                content.log = content.log.skip(place + 1);
+                content.checkpoint = Some(checkpoint);
+                Ok(())
+            }
+            _ => Err(CommitError::Conflict),
+        }
+    }
+
+    async fn export(&self) -> Result<Box<dyn Export>, StoreError> {
+        let content = self.shared.content().clone();
+        Ok(Box::new(Exporting {
+            applied: content.applied.clone().into_iter().collect(),
+            content,
+            revisions: 0,
+            resources: 0,
+        }))
+    }
+
+    async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
+        let restoring = Restoring {
+            shared: self.shared.clone(),
+            replace,
+            content: Content::default(),
+        };
+        restoring.check(&self.shared.content())?;
+        Ok(Box::new(restoring))
+    }
+
     async fn close(&self) {}
+}
+
+#[derive(Debug)]
+struct Exporting {
+    content: Content,
+    applied: BTreeMap<String, String>,
+    /// How many of each were given.
+    revisions: usize,
+    resources: usize,
+}
+
+#[async_trait]
+impl Export for Exporting {
+    fn head(&self) -> Head {
+        self.content.head()
+    }
+
+    fn checkpoint(&self) -> Option<Checkpoint> {
+        self.content.checkpoint
+    }
+
+    fn applied(&self) -> &BTreeMap<String, String> {
+        &self.applied
+    }
+
+    async fn revisions(&mut self) -> Result<Vec<RevisionRecord>, StoreError> {
+        let (mut given, mut size) = (Vec::new(), 0);
+        for record in self.content.log.iter().skip(self.revisions) {
+            given.push(RevisionRecord::clone(record));
+            size += size_of(record);
+            if size > EXPORTED {
+                break;
+            }
+        }
+        self.revisions += given.len();
+        Ok(given)
+    }
+
+    async fn resources(&mut self) -> Result<Vec<Resource>, StoreError> {
+        const AT_ONCE: usize = 256;
+        let rest = self.content.resources.values().skip(self.resources);
+        let given: Vec<_> = rest.take(AT_ONCE).map(|(resource, _)| resource.clone()).collect();
+        self.resources += given.len();
+        Ok(given)
+    }
+}
+
+#[derive(Debug)]
+struct Restoring {
+    shared: Arc<Shared>,
+    replace: bool,
+    content: Content,
+}
+
+impl Restoring {
+    fn check(&self, now: &Content) -> Result<(), StoreError> {
+        match now.head().revision {
+            Revision::ZERO => Ok(()),
+            _ if self.replace => Ok(()),
+            revision => Err(StoreError::NotEmpty {
+                place: PLACE.to_owned(),
+                revision,
+            }),
+        }
+    }
+}
+
+const PLACE: &str = "the store in memory";
+
+#[async_trait]
+impl Restore for Restoring {
+    async fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        self.content.checkpoint = Some(checkpoint);
+        Ok(())
+    }
+
+    async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError> {
+        self.content.log.extend(records.iter().cloned().map(Arc::new));
+        Ok(())
+    }
+
+    async fn resources(&mut self, resources: Vec<(Resource, Option<String>)>) -> Result<(), StoreError> {
+        for (resource, unique) in resources {
+            let name = format!("{}/{}", resource.kind, resource.id);
+            self.content.put(resource, unique).map_err(|()| StoreError::Corrupt {
+                place: PLACE.to_owned(),
+                detail: format!("{name}: another one has its unique value already"),
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn applied(&mut self, notes: Vec<(String, String)>) -> Result<(), StoreError> {
+        self.content.applied.extend(notes);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<(), StoreError> {
+        {
+            let mut content = self.shared.content();
+            self.check(&content)?;
+            *content = self.content.clone();
+        }
+        self.shared.bell.ring();
+        Ok(())
+    }
 }

@@ -3,6 +3,8 @@
 //! Readers never wait for the writer (WAL). A commit is durable when it returns (`synchronous=FULL`) and costs the disk
 //! one sync: the checkpoints, which cost more, run in the background on a connection of their own.
 
+mod compact;
+mod copy;
 mod file;
 mod upkeep;
 
@@ -14,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fleet::json::Json;
-use fleet::log::{Author, Batch, Change, Digest, Head, Removed, Resource, Revision, RevisionRecord, State};
+use fleet::log::{Author, Batch, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
 use sqlx::{Connection, QueryBuilder, Row, SqliteConnection, SqlitePool};
@@ -23,7 +25,7 @@ use tokio::task::JoinSet;
 
 use self::file::File;
 use crate::bell::Bell;
-use crate::{AuditQuery, AuditRecord, CommitError, Store, StoreError, chain};
+use crate::{AuditQuery, AuditRecord, CommitError, Export, Restore, Store, StoreError, chain, still_kept};
 
 /// What commits share.
 type Writer = tokio::sync::Mutex<Turn>;
@@ -58,7 +60,15 @@ impl Sqlite {
     /// Opens `sqlite://FILE` or `sqlite:FILE`; creates folder and file unless the URL says `?mode=rw`. Must be called
     /// within a Tokio runtime, which the background work goes on in until the store is closed or dropped.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
-        let file = File::parse(url)?;
+        Self::open_file(File::parse(url)?).await
+    }
+
+    /// The same for a file that must be there, whatever the URL says.
+    pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
+        Self::open_file(File::parse(url)?.existing()).await
+    }
+
+    async fn open_file(file: File) -> Result<Self, StoreError> {
         let writer = Arc::new(Writer::new(Turn {
             conn: Some(file.prepare().await?),
             ..Turn::default()
@@ -91,6 +101,62 @@ impl Sqlite {
     fn error(&self, error: &sqlx::Error) -> StoreError {
         self.file.error(error)
     }
+
+    async fn audit_after(&self, after: Revision, query: &AuditQuery) -> sqlx::Result<Vec<AuditRecord>> {
+        // So that a short page of a long log is all that is read, nothing is left to the planner, which knows no statistics.
+        // A CROSS JOIN is run in the order it is written; its outer table has the bounds and gives the order. The `+` keeps
+        // the bounds from being taken over to the inner one, in place of its key.
+        let (tables, outer, inner) = match query {
+            AuditQuery { id: Some(_), .. } => (
+                "changes c INDEXED BY changes_by_resource CROSS JOIN revisions r",
+                "c",
+                "r",
+            ),
+            AuditQuery { actor: Some(_), .. } => ("revisions r CROSS JOIN changes c", "r", "c"),
+            AuditQuery { kind: Some(_), .. } => {
+                ("changes c INDEXED BY changes_by_kind CROSS JOIN revisions r", "c", "r")
+            }
+            _ => ("changes c CROSS JOIN revisions r", "c", "r"),
+        };
+        let push_from = |sql: &mut QueryBuilder<sqlx::Sqlite>| {
+            sql.push(format_args!(
+                "FROM {tables} WHERE {inner}.revision = +{outer}.revision AND {outer}.revision > "
+            ));
+            sql.push_bind(integer(after.0));
+            for (column, value) in [("c.kind", &query.kind), ("c.id", &query.id), ("r.actor", &query.actor)] {
+                if let Some(value) = value {
+                    sql.push(" AND ").push(column).push(" = ").push_bind(value);
+                }
+            }
+        };
+        let mut sql = QueryBuilder::new(SELECT_LOG);
+        push_from(&mut sql);
+        sql.push(format_args!(
+            " AND {outer}.revision <= (SELECT max(revision) FROM (SELECT {outer}.revision "
+        ));
+        push_from(&mut sql);
+        sql.push(format_args!(" ORDER BY {outer}.revision LIMIT "))
+            .push_bind(integer(query.limit));
+        sql.push(format_args!(")) ORDER BY {outer}.revision, c.idx"));
+        let mut rows = sql.build().fetch(&self.readers);
+        let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
+        while let Some(row) = rows.try_next().await? {
+            let revision = head_of(&row)?.revision;
+            let author = match records.last() {
+                Some(last) if last.revision == revision => last.author.clone(),
+                _ => Arc::new(author_of(&row)?),
+            };
+            if let Some((index, change)) = change_of(&row, &mut names)? {
+                records.push(AuditRecord {
+                    revision,
+                    index,
+                    author,
+                    change,
+                });
+            }
+        }
+        Ok(records)
+    }
 }
 
 #[async_trait]
@@ -105,12 +171,7 @@ impl Store for Sqlite {
             let mut names = Names::default();
             let mut rows = sqlx::query("SELECT kind, id, body, origin FROM resources").fetch(&mut *tx);
             while let Some(row) = rows.try_next().await? {
-                state.resources.push(Resource {
-                    kind: names.share(row.try_get(0)?),
-                    id: row.try_get::<&str, _>(1)?.into(),
-                    body: Json::from_canonical(row.try_get::<&str, _>(2)?),
-                    origin: row.try_get::<Option<_>, _>(3)?.map(|origin| names.share(origin)),
-                });
+                state.resources.push(resource_of(&row, &mut names)?);
             }
             Ok(state)
         };
@@ -135,23 +196,14 @@ impl Store for Sqlite {
             let mut rows = sql.build().fetch(&self.readers);
             let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
             while let Some(row) = rows.try_next().await? {
-                let head = head_of(&row)?;
-                if records.last().is_none_or(|record| record.revision != head.revision) {
-                    records.push(RevisionRecord {
-                        revision: head.revision,
-                        author: author_of(&row)?,
-                        changes: Vec::new(),
-                        removed: removed_of(row.try_get(12)?)?,
-                        digest: head.digest,
-                    });
-                }
-                if let (Some(record), Some((_, change))) = (records.last_mut(), change_of(&row, &mut names)?) {
-                    record.changes.push(change);
-                }
+                add_row(&mut records, &row, &mut names)?;
             }
             Ok(records)
         };
-        read.await.map_err(|e| self.error(&e))
+        let records = read.await.map_err(|e| self.error(&e))?;
+        // Asked afterwards: what was read while the log was being cut is not to be trusted.
+        still_kept(after, self.checkpoint().await?)?;
+        Ok(records)
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
@@ -196,62 +248,24 @@ impl Store for Sqlite {
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
-        // So that a short page of a long log is all that is read, nothing is left to the planner, which knows no statistics.
-        // A CROSS JOIN is run in the order it is written; its outer table has the bounds and gives the order. The `+` keeps
-        // the bounds from being taken over to the inner one, in place of its key.
-        let (tables, outer, inner) = match query {
-            AuditQuery { id: Some(_), .. } => (
-                "changes c INDEXED BY changes_by_resource CROSS JOIN revisions r",
-                "c",
-                "r",
-            ),
-            AuditQuery { actor: Some(_), .. } => ("revisions r CROSS JOIN changes c", "r", "c"),
-            AuditQuery { kind: Some(_), .. } => {
-                ("changes c INDEXED BY changes_by_kind CROSS JOIN revisions r", "c", "r")
+        let mut checkpoint = self.checkpoint().await?;
+        loop {
+            let begins = || {
+                checkpoint
+                    .map(|checkpoint| checkpoint.head.revision)
+                    .unwrap_or_default()
+            };
+            let after = query.after.unwrap_or_else(begins);
+            let read = self.audit_after(after, query).await;
+            let records = read.map_err(|e| self.error(&e))?;
+            // Asked afterwards, as for the changes. Who asks for whatever there is does not care that it begins later now.
+            checkpoint = self.checkpoint().await?;
+            match still_kept(after, checkpoint) {
+                Ok(()) => return Ok(records),
+                Err(_) if query.after.is_none() => {}
+                Err(gone) => return Err(gone),
             }
-            _ => ("changes c CROSS JOIN revisions r", "c", "r"),
-        };
-        let push_from = |sql: &mut QueryBuilder<sqlx::Sqlite>| {
-            sql.push(format_args!(
-                "FROM {tables} WHERE {inner}.revision = +{outer}.revision AND {outer}.revision > "
-            ));
-            sql.push_bind(integer(query.after.0));
-            for (column, value) in [("c.kind", &query.kind), ("c.id", &query.id), ("r.actor", &query.actor)] {
-                if let Some(value) = value {
-                    sql.push(" AND ").push(column).push(" = ").push_bind(value);
-                }
-            }
-        };
-        let read = async {
-            let mut sql = QueryBuilder::new(SELECT_LOG);
-            push_from(&mut sql);
-            sql.push(format_args!(
-                " AND {outer}.revision <= (SELECT max(revision) FROM (SELECT {outer}.revision "
-            ));
-            push_from(&mut sql);
-            sql.push(format_args!(" ORDER BY {outer}.revision LIMIT "))
-                .push_bind(integer(query.limit));
-            sql.push(format_args!(")) ORDER BY {outer}.revision, c.idx"));
-            let mut rows = sql.build().fetch(&self.readers);
-            let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
-            while let Some(row) = rows.try_next().await? {
-                let revision = head_of(&row)?.revision;
-                let author = match records.last() {
-                    Some(last) if last.revision == revision => last.author.clone(),
-                    _ => Arc::new(author_of(&row)?),
-                };
-                if let Some((index, change)) = change_of(&row, &mut names)? {
-                    records.push(AuditRecord {
-                        revision,
-                        index,
-                        author,
-                        change,
-                    });
-                }
-            }
-            Ok(records)
-        };
-        read.await.map_err(|e| self.error(&e))
+        }
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
@@ -272,6 +286,32 @@ impl Store for Sqlite {
             .fetch_all(&self.readers)
             .await;
         Ok(rows.map_err(|e| self.error(&e))?.into_iter().collect())
+    }
+
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        let read = async { compact::checkpoint(&mut *self.readers.acquire().await?).await };
+        read.await.map_err(|e| self.error(&e))
+    }
+
+    async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError> {
+        let sql = "SELECT revision FROM revisions WHERE at > ? AND (removed IS NOT NULL OR NOT ?) \
+             AND revision > (SELECT ifnull(max(revision), 0) FROM checkpoint) ORDER BY revision LIMIT 1";
+        let found = sqlx::query_scalar::<_, i64>(sql).bind(at).bind(removing);
+        let found = found.fetch_optional(&self.readers).await.map_err(|e| self.error(&e))?;
+        Ok(found.map(|revision| Revision(revision as u64)))
+    }
+
+    async fn compact(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
+        self.cut(checkpoint).await
+    }
+
+    async fn export(&self) -> Result<Box<dyn Export>, StoreError> {
+        Ok(Box::new(copy::Exporting::begin(&self.file).await?))
+    }
+
+    async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
+        let restoring = copy::Restoring::begin(&self.file, replace, self.bell.clone(), self.committed.clone());
+        Ok(Box::new(restoring.await?))
     }
 
     async fn close(&self) {
@@ -446,6 +486,14 @@ impl Script {
         self.sql.push("COMMIT").build().persistent(kept).execute(conn).await?;
         Ok(())
     }
+
+    /// Within a transaction that goes on.
+    async fn run(mut self, conn: &mut SqliteConnection) -> sqlx::Result<()> {
+        if self.rows > 0 {
+            self.sql.build().persistent(false).execute(conn).await?;
+        }
+        Ok(())
+    }
 }
 
 /// What the batches add up to, from the first `before` of each resource to its last `after`: one transaction needs to write
@@ -507,11 +555,43 @@ const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_
      c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed ";
 
 fn head_of(row: &SqliteRow) -> sqlx::Result<Head> {
-    let digest = row.try_get::<&[u8], _>(1)?.try_into();
     Ok(Head {
         revision: Revision(row.try_get::<i64, _>(0)? as u64),
-        digest: Digest(digest.map_err(|_| sqlx::Error::Decode("a digest that is not 32 bytes long".into()))?),
+        digest: digest_of(row, 1)?,
     })
+}
+
+fn digest_of(row: &SqliteRow, column: usize) -> sqlx::Result<Digest> {
+    let digest = row.try_get::<&[u8], _>(column)?.try_into();
+    let digest = digest.map_err(|_| sqlx::Error::Decode("a digest that is not 32 bytes long".into()))?;
+    Ok(Digest(digest))
+}
+
+fn resource_of(row: &SqliteRow, names: &mut Names) -> sqlx::Result<Resource> {
+    Ok(Resource {
+        kind: names.share(row.try_get(0)?),
+        id: row.try_get::<&str, _>(1)?.into(),
+        body: Json::from_canonical(row.try_get::<&str, _>(2)?),
+        origin: row.try_get::<Option<_>, _>(3)?.map(|origin| names.share(origin)),
+    })
+}
+
+/// Adds a row of the log to the revisions before it, whose last it may belong to.
+fn add_row(records: &mut Vec<RevisionRecord>, row: &SqliteRow, names: &mut Names) -> sqlx::Result<()> {
+    let head = head_of(row)?;
+    if records.last().is_none_or(|record| record.revision != head.revision) {
+        records.push(RevisionRecord {
+            revision: head.revision,
+            author: author_of(row)?,
+            changes: Vec::new(),
+            removed: removed_of(row.try_get(12)?)?,
+            digest: head.digest,
+        });
+    }
+    if let (Some(record), Some((_, change))) = (records.last_mut(), change_of(row, names)?) {
+        record.changes.push(change);
+    }
+    Ok(())
 }
 
 fn author_of(row: &SqliteRow) -> sqlx::Result<Author> {

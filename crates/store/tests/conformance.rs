@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet::json::Json;
-use fleet::log::{Author, Batch, Change, Digest, Head, Resource, Revision, RevisionRecord};
-use store::{AuditQuery, CommitError, Memory, Sqlite, Store};
+use fleet::log::{Author, Batch, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
+use store::{AuditQuery, CommitError, Export, Memory, Sqlite, Store, StoreError};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -82,6 +82,17 @@ for_every_engine! {
     head_moved_wakes_for_a_commit_of_another_handle,
     head_moved_remembers_a_commit_that_nobody_waited_for,
     head_moved_can_be_dropped_and_wakes_everyone_who_waits,
+    a_compacted_log_begins_after_its_checkpoint,
+    what_was_compacted_is_said_to_be_gone,
+    only_what_is_in_the_log_and_not_its_end_is_compacted,
+    a_log_goes_on_after_it_was_compacted,
+    a_large_log_is_compacted_beside_writers,
+    revisions_are_found_by_their_time,
+    an_export_is_everything_at_one_moment,
+    an_export_goes_on_while_the_log_is_compacted,
+    what_was_exported_can_be_restored,
+    only_an_empty_store_is_restored_unless_told,
+    a_restore_that_is_dropped_leaves_no_trace,
 }
 
 // What the tests are written with.
@@ -566,7 +577,7 @@ async fn audit_filters_by_kind_id_and_actor(f: Fixture) {
 
     check(
         AuditQuery {
-            after: Revision(5),
+            after: Some(Revision(5)),
             ..all()
         },
         "6/0 6/1 6/2",
@@ -610,7 +621,7 @@ async fn audit_filters_by_kind_id_and_actor(f: Fixture) {
         AuditQuery {
             actor: some("bert"),
             id: some("b0"),
-            after: Revision(4),
+            after: Some(Revision(4)),
             ..all()
         },
         "6/1",
@@ -626,7 +637,7 @@ async fn audit_filters_by_kind_id_and_actor(f: Fixture) {
     .await;
     check(
         AuditQuery {
-            after: Revision(6),
+            after: Some(Revision(6)),
             ..all()
         },
         "",
@@ -637,7 +648,7 @@ async fn audit_filters_by_kind_id_and_actor(f: Fixture) {
 async fn audit_never_splits_a_revision(f: Fixture) {
     audited(&*f.store).await;
     let clusters = |after, limit| AuditQuery {
-        after: Revision(after),
+        after: Some(Revision(after)),
         kind: Some("clusters".to_owned()),
         limit,
         ..AuditQuery::default()
@@ -737,4 +748,323 @@ async fn head_moved_can_be_dropped_and_wakes_everyone_who_waits(f: Fixture) {
         commit(&*f.other, &[batch(vec![])]).await;
     };
     soon(async { tokio::join!(f.store.head_moved(), f.store.head_moved(), committed) }).await;
+}
+
+/// A checkpoint in the place of the revisions up to `revision`. What it says of the state is nobody's business here.
+async fn checkpoint(store: &dyn Store, revision: u64) -> Checkpoint {
+    let records = store.changes(Revision(revision - 1), 1).await.unwrap();
+    Checkpoint {
+        head: records[0].head(),
+        state: Digest([7; 32]),
+    }
+}
+
+/// Commits each batch on its own.
+async fn commits(store: &dyn Store, batches: impl IntoIterator<Item = Batch>) {
+    for batch in batches {
+        commit(store, &[batch]).await;
+    }
+}
+
+fn many(number: usize) -> impl Iterator<Item = Batch> {
+    (0..number).map(|n| batch(vec![create("clusters", &format!("c-{n:04}"), "1")]))
+}
+
+async fn a_compacted_log_begins_after_its_checkpoint(f: Fixture) {
+    commits(&*f.store, many(10)).await;
+    assert_eq!(f.store.checkpoint().await.unwrap(), None);
+    let (head, before, whole) = (
+        f.store.head().await.unwrap(),
+        resources(&*f.store).await,
+        log(&*f.store).await,
+    );
+    let at = checkpoint(&*f.store, 6).await;
+    f.store.compact(at).await.unwrap();
+    for store in [&f.store, &f.other] {
+        assert_eq!(store.checkpoint().await.unwrap(), Some(at));
+        assert_eq!(store.head().await.unwrap(), head);
+        assert_eq!(resources(&**store).await, before);
+        assert_eq!(store.changes(Revision(6), usize::MAX).await.unwrap(), whole[6..]);
+        // Whoever asks for whatever there is gets it.
+        let all = AuditQuery {
+            limit: 100,
+            ..AuditQuery::default()
+        };
+        assert_eq!(store.audit(&all).await.unwrap()[0].revision, Revision(7));
+    }
+    // Again, and further.
+    f.other.compact(at).await.unwrap();
+    f.other.compact(checkpoint(&*f.other, 9).await).await.unwrap();
+    assert_eq!(f.store.changes(Revision(9), 9).await.unwrap(), whole[9..]);
+}
+
+async fn what_was_compacted_is_said_to_be_gone(f: Fixture) {
+    commits(&*f.store, many(10)).await;
+    f.store.compact(checkpoint(&*f.store, 6).await).await.unwrap();
+    let gone = StoreError::Compacted(Revision(6));
+    for after in [0, 1, 5] {
+        let after = Revision(after);
+        assert_eq!(f.other.changes(after, 1).await.unwrap_err(), gone);
+        for (id, limit) in [(None, 1), (Some("c-0008".to_owned()), 100)] {
+            let query = AuditQuery {
+                after: Some(after),
+                id,
+                limit,
+                ..AuditQuery::default()
+            };
+            assert_eq!(f.other.audit(&query).await.unwrap_err(), gone);
+        }
+    }
+}
+
+async fn only_what_is_in_the_log_and_not_its_end_is_compacted(f: Fixture) {
+    commits(&*f.store, many(3)).await;
+    let good = checkpoint(&*f.store, 2).await;
+    let last = checkpoint(&*f.store, 3).await;
+    let of = |revision, digest| Checkpoint {
+        head: Head {
+            revision: Revision(revision),
+            digest,
+        },
+        ..good
+    };
+    for bad in [
+        last,
+        of(0, Digest::default()),
+        of(2, Digest::default()),
+        of(4, good.head.digest),
+        of(u64::MAX, good.head.digest),
+    ] {
+        assert_eq!(f.store.compact(bad).await, Err(CommitError::Conflict), "{bad:?}");
+    }
+    assert_eq!(log(&*f.store).await.len(), 3);
+    f.store.compact(good).await.unwrap();
+    // What is gone cannot be cut again, nor can a checkpoint move back or change.
+    let first = of(1, Digest::default());
+    assert_eq!(f.store.compact(first).await, Err(CommitError::Conflict));
+    let other = Checkpoint {
+        state: Digest::default(),
+        ..good
+    };
+    assert_eq!(f.store.compact(other).await, Err(CommitError::Conflict));
+    assert_eq!(f.other.checkpoint().await.unwrap(), Some(good));
+}
+
+async fn a_log_goes_on_after_it_was_compacted(f: Fixture) {
+    commits(&*f.store, many(3)).await;
+    let head = f.store.head().await.unwrap();
+    f.other.compact(checkpoint(&*f.store, 2).await).await.unwrap();
+    let next = commit(&*f.store, &[batch(vec![create("clusters", "more", "1")])]).await;
+    assert_eq!(next.revision, Revision(4));
+    let records = f.other.changes(head.revision, 9).await.unwrap();
+    assert_eq!(records[0].digest, records[0].chained(head.digest));
+}
+
+async fn a_large_log_is_compacted_beside_writers(f: Fixture) {
+    let changes = |n: usize| (0..500).map(move |m| create("clusters", &format!("{n}-{m}"), "1"));
+    commits(&*f.store, (0..12).map(|n| batch(changes(n).collect()))).await;
+    let at = checkpoint(&*f.store, 11).await;
+    let compacting = tokio::spawn({
+        let store = f.other.clone();
+        async move { store.compact(at).await }
+    });
+    commits(&*f.store, many(20)).await;
+    compacting.await.unwrap().unwrap();
+    let records = f.store.changes(Revision(11), usize::MAX).await.unwrap();
+    assert_eq!(records.len(), 21);
+    assert_eq!(resources(&*f.store).await.len(), 12 * 500 + 20);
+}
+
+async fn revisions_are_found_by_their_time(f: Fixture) {
+    let at = |n: usize| format!("2026-01-0{n}T00:00:00.000000Z");
+    let batches = (1..=5).map(|n| {
+        let mut batch = batch(vec![]);
+        batch.author.at = at(n);
+        if n % 2 == 0 {
+            batch.removed = Removed {
+                lost: vec!["a.example.com".to_owned()],
+                ..Removed::default()
+            };
+        }
+        batch
+    });
+    commits(&*f.store, batches).await;
+    let first = async |since: &str, removing| f.other.first_since(since, removing).await.unwrap().map(|found| found.0);
+    assert_eq!(first("", false).await, Some(1));
+    assert_eq!(first("", true).await, Some(2));
+    assert_eq!(first(&at(2), false).await, Some(3));
+    assert_eq!(first(&at(2), true).await, Some(4));
+    assert_eq!(first(&at(4), true).await, None);
+    assert_eq!(first(&at(5), false).await, None);
+    f.store.compact(checkpoint(&*f.store, 3).await).await.unwrap();
+    assert_eq!(first("", false).await, Some(4));
+}
+
+/// Everything that is still to come.
+async fn drain(export: &mut dyn Export) -> (Vec<RevisionRecord>, Vec<Resource>) {
+    let (mut records, mut resources) = (Vec::new(), Vec::new());
+    loop {
+        let page = export.revisions().await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        records.extend(page);
+    }
+    loop {
+        let page = export.resources().await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        resources.extend(page);
+    }
+    (records, resources)
+}
+
+/// What has a bit of everything, on several pages.
+async fn rich(store: &dyn Store) {
+    let wide = "x".repeat(40_000);
+    commits(
+        store,
+        (0..60).map(|n| {
+            let mut cluster = cluster(&format!("c-{n:02}"), None, &format!("{n}.example.com"));
+            cluster.after = Some(json(&format!("{n}{wide}")));
+            cluster.origin = (n % 3 == 0).then(|| "seed".into());
+            let mut batch = batch(vec![cluster, create("namespaces", &format!("n-{n}"), "1")]);
+            batch.author.reason = None;
+            batch.applied = vec![(format!("note-{}", n % 4), n.to_string())];
+            batch.removed.deleted = (n == 5).then(|| "gone.example.com".to_owned()).into_iter().collect();
+            batch
+        }),
+    )
+    .await;
+    commits(
+        store,
+        [batch(vec![]), batch(vec![change("namespaces", "n-7", Some("1"), None)])],
+    )
+    .await;
+}
+
+async fn an_export_is_everything_at_one_moment(f: Fixture) {
+    rich(&*f.store).await;
+    let (head, expected) = (f.store.head().await.unwrap(), resources(&*f.store).await);
+    let applied = f.store.applied().await.unwrap();
+    let mut export = f.other.export().await.unwrap();
+    commits(&*f.store, [batch(vec![create("clusters", "later", "1")])]).await;
+    assert_eq!((export.head(), export.checkpoint()), (head, None));
+    assert_eq!(*export.applied(), applied);
+    assert_eq!(applied.len(), 4);
+    let first = export.revisions().await.unwrap();
+    assert!(
+        (1..60).contains(&first.len()),
+        "a page is not the whole: {}",
+        first.len()
+    );
+    let (rest, mut state) = drain(&mut *export).await;
+    let records = [first, rest].concat();
+    assert_chained(&records);
+    assert_eq!(records.last().unwrap().head(), head);
+    state.sort_by(|a, b| (&a.kind, &a.id).cmp(&(&b.kind, &b.id)));
+    assert_eq!(state, expected);
+}
+
+async fn an_export_goes_on_while_the_log_is_compacted(f: Fixture) {
+    rich(&*f.store).await;
+    let mut export = f.other.export().await.unwrap();
+    let first = export.revisions().await.unwrap();
+    let at = checkpoint(&*f.store, 50).await;
+    f.store.compact(at).await.unwrap();
+    let (rest, _) = drain(&mut *export).await;
+    assert_chained(&[first, rest].concat());
+
+    let mut export = f.other.export().await.unwrap();
+    assert_eq!(export.checkpoint(), Some(at));
+    let (records, _) = drain(&mut *export).await;
+    assert_eq!(records[0].revision, Revision(51));
+    assert_eq!(records.len(), 12);
+}
+
+/// Copies a store.
+async fn copy(from: &dyn Store, to: &dyn Store, replace: bool) -> Result<(), StoreError> {
+    let mut export = from.export().await?;
+    let mut restore = to.restore(replace).await?;
+    if let Some(checkpoint) = export.checkpoint() {
+        restore.checkpoint(checkpoint).await?;
+    }
+    restore.applied(export.applied().clone().into_iter().collect()).await?;
+    let (records, resources) = drain(&mut *export).await;
+    restore.revisions(&records).await?;
+    let unique = |resource: &Resource| (&*resource.kind == "clusters").then(|| format!("{}.of", resource.id));
+    let resources = resources.into_iter().map(|resource| {
+        let unique = unique(&resource);
+        (resource, unique)
+    });
+    restore.resources(resources.collect()).await?;
+    restore.finish().await
+}
+
+async fn what_was_exported_can_be_restored(f: Fixture) {
+    let source = Memory::default();
+    rich(&source).await;
+    for compacted in [false, true] {
+        if compacted {
+            source.compact(checkpoint(&source, 20).await).await.unwrap();
+        }
+        copy(&source, &*f.store, compacted).await.unwrap();
+        let store = &*f.other;
+        let begins = source.checkpoint().await.unwrap();
+        assert_eq!(begins.is_some(), compacted);
+        assert_eq!(store.checkpoint().await.unwrap(), begins);
+        assert_eq!(store.head().await.unwrap(), source.head().await.unwrap());
+        assert_eq!(resources(store).await, resources(&source).await);
+        assert_eq!(store.applied().await.unwrap(), source.applied().await.unwrap());
+        let after = begins.map(|checkpoint| checkpoint.head.revision).unwrap_or_default();
+        let records = store.changes(after, usize::MAX).await.unwrap();
+        assert_eq!(records, source.changes(after, usize::MAX).await.unwrap());
+        assert_eq!(store.removed("").await.unwrap(), source.removed("").await.unwrap());
+    }
+    // It goes on from there, and what was unique is still so.
+    soon(f.store.head_moved()).await;
+    let taken = batch(vec![cluster("new", None, "c-01.of")]);
+    let base = f.other.head().await.unwrap();
+    let refused = f.other.commit(base, &[taken]).await.unwrap_err();
+    assert!(matches!(refused, CommitError::Duplicate { .. }), "{refused}");
+    commit(&*f.other, &[batch(vec![cluster("new", None, "new.of")])]).await;
+}
+
+async fn only_an_empty_store_is_restored_unless_told(f: Fixture) {
+    let source = Memory::default();
+    commits(&source, many(3)).await;
+    commits(&*f.store, [batch(vec![create("clusters", "old", "1")])]).await;
+    let refused = copy(&source, &*f.other, false).await.unwrap_err();
+    assert!(
+        matches!(
+            &refused,
+            StoreError::NotEmpty {
+                revision: Revision(1),
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    assert_eq!(resources(&*f.store).await.len(), 1);
+    copy(&source, &*f.other, true).await.unwrap();
+    assert_eq!(resources(&*f.store).await, resources(&source).await);
+    assert_eq!(f.store.head().await.unwrap(), source.head().await.unwrap());
+}
+
+async fn a_restore_that_is_dropped_leaves_no_trace(f: Fixture) {
+    commits(&*f.store, many(3)).await;
+    let (head, before) = (f.store.head().await.unwrap(), resources(&*f.store).await);
+    let mut restore = f.other.restore(true).await.unwrap();
+    let resource = Resource {
+        id: "other".into(),
+        ..before[0].clone()
+    };
+    restore.resources(vec![(resource, None)]).await.unwrap();
+    assert_eq!(resources(&*f.store).await, before, "nothing is seen before its end");
+    drop(restore);
+    assert_eq!(resources(&*f.store).await, before);
+    assert_eq!(log(&*f.store).await.len(), 3);
+    let next = commit(&*f.store, &[batch(vec![])]).await;
+    assert_eq!(next.revision, head.revision.next());
 }

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use fleet::json::Json;
-use fleet::log::{Author, Batch, Change, Head, Revision};
+use fleet::log::{Author, Batch, Change, Checkpoint, Digest, Head, Revision};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
-use store::{CommitError, Sqlite, Store, StoreError};
+use store::{AuditQuery, CommitError, Sqlite, Store, StoreError};
 use tempfile::TempDir;
 
 fn url(file: &Path) -> String {
@@ -177,7 +177,7 @@ async fn a_schema_of_a_later_release_is_refused() {
     let (error, line) = refusal(&url(&file)).await;
     assert!(matches!(error, StoreError::Newer { found: 999, .. }), "{error:?}");
     assert!(
-        line.contains("fleet.db has schema version 999, this release knows none above 2"),
+        line.contains("fleet.db has schema version 999, this release knows none above 3"),
         "{line}"
     );
 }
@@ -331,4 +331,62 @@ async fn two_processes_write_to_one_file_and_follow_each_other() {
     followed.await.expect("the child's commits are seen");
     assert!(child.wait().unwrap().success());
     assert_eq!(store.load().await.unwrap().resources.len(), 60);
+}
+
+/// How many rows of the log belong to revisions up to `revision`.
+async fn rows(file: &Path, revision: i64) -> i64 {
+    let mut conn = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
+    let sql = "SELECT (SELECT count(*) FROM changes WHERE revision <= ?1) + (SELECT count(*) FROM revisions WHERE revision <= ?1)";
+    let count = sqlx::query_scalar(sql).bind(revision).fetch_one(&mut conn).await;
+    sqlx::Connection::close(conn).await.unwrap();
+    count.unwrap()
+}
+
+#[tokio::test]
+async fn a_compaction_that_was_interrupted_is_in_force_and_can_be_finished() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    for n in 0..10 {
+        write(&store, &n.to_string()).await;
+    }
+    let records = store.changes(Revision(4), 2).await.unwrap();
+    let checkpoint = |head| Checkpoint {
+        head,
+        state: Digest([1; 32]),
+    };
+    store.compact(checkpoint(records[0].head())).await.unwrap();
+    assert_eq!((rows(&file, 5).await, rows(&file, 10).await), (0, 10));
+
+    // As if it had ended between the checkpoint and the first rows, then within one.
+    tamper(
+        &file,
+        "UPDATE checkpoint SET revision = 8, digest = (SELECT digest FROM revisions WHERE revision = 8); \
+         DELETE FROM changes WHERE revision = 7",
+    )
+    .await;
+    assert_eq!(
+        store.changes(Revision(5), 9).await,
+        Err(StoreError::Compacted(Revision(8)))
+    );
+    let all = AuditQuery {
+        limit: 100,
+        ..AuditQuery::default()
+    };
+    assert_eq!(store.audit(&all).await.unwrap().len(), 2);
+    assert_eq!(store.first_since("", false).await.unwrap(), None, "these have no time");
+    let mut export = store.export().await.unwrap();
+    assert_eq!(export.revisions().await.unwrap()[0].revision, Revision(9));
+    let there = store.checkpoint().await.unwrap().unwrap();
+    store.compact(there).await.unwrap();
+    assert_eq!((rows(&file, 8).await, rows(&file, 10).await), (0, 4));
+}
+
+#[tokio::test]
+async fn a_file_that_must_be_there_is_not_created() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("a/fleet.db");
+    let error = Sqlite::open_existing(&url(&file)).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be opened"), "{error}");
+    assert!(!folder.path().join("a").exists());
 }

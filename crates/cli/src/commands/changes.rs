@@ -57,6 +57,7 @@ pub(crate) struct HistoryArgs {
 /// Pages of the log, from some revision on.
 #[derive(Debug)]
 pub(crate) struct Feed {
+    /// Zero: from where the log begins, which may have been compacted.
     after: u64,
     kind: Option<String>,
     id: Option<String>,
@@ -79,7 +80,7 @@ impl Feed {
         let path = with_query(
             "/changes",
             [
-                ("after", Some(self.after.to_string())),
+                ("after", (self.after > 0).then(|| self.after.to_string())),
                 ("limit", Some(PAGE.to_string())),
                 ("kind", self.kind.clone()),
                 ("id", self.id.clone()),
@@ -116,7 +117,14 @@ pub(crate) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failu
         id: args.id.clone(),
         actor: args.actor.clone(),
     };
-    let newest = read(session.client, &mut feed, args.limit)?;
+    let newest = match read(session.client, &mut feed, args.limit) {
+        // The newest are wanted, however few are kept.
+        Err(gone) if args.after.is_none() && gone.is("compacted") => {
+            feed.after = 0;
+            read(session.client, &mut feed, args.limit)?
+        }
+        read => read?,
+    };
     if !args.follow {
         return show(session, &newest);
     }

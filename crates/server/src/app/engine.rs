@@ -13,7 +13,7 @@ use fleet::operation::Operation;
 use fleet::refusal::Refusal;
 use fleet::write::Rules;
 use store::{CommitError, Store, StoreError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
@@ -108,6 +108,7 @@ pub struct Engine {
     status: Arc<Status>,
     budget: Budget,
     removals: RecentRemovals,
+    served: watch::Receiver<Revision>,
 }
 
 impl Engine {
@@ -122,6 +123,7 @@ impl Engine {
         let fleet = Arc::new(ArcSwap::from_pointee(fleet));
         let status = Arc::new(Status::new());
         let removals = RecentRemovals::default();
+        let (serves, served) = watch::channel(Revision::ZERO);
         let mut task = Task {
             store,
             fleet: fleet.clone(),
@@ -131,6 +133,7 @@ impl Engine {
             budget,
             removals: removals.clone(),
             remembers: false,
+            serves,
         };
         task.status.confirm();
         task.describe();
@@ -141,6 +144,7 @@ impl Engine {
             status,
             budget,
             removals,
+            served,
         };
         (engine, running)
     }
@@ -167,6 +171,11 @@ impl Engine {
         &self.status
     }
 
+    /// The revision that is served, to be told when it is another one. Over when the engine is.
+    pub fn served(&self) -> watch::Receiver<Revision> {
+        self.served.clone()
+    }
+
     pub async fn write(&self, write: WriteRequest) -> Result<Written, WriteError> {
         let (reply, answer) = oneshot::channel();
         match self.queue.try_send(Request { write, reply }) {
@@ -190,6 +199,7 @@ struct Task {
     removals: RecentRemovals,
     /// Whether what was removed before this process followed the log has been read.
     remembers: bool,
+    serves: watch::Sender<Revision>,
 }
 
 /// A group of writes that was judged: what each is answered with, what is to be committed, the fleet after all of them.
@@ -327,7 +337,7 @@ impl Task {
         // One line per commit, not per write: who wrote what is in the log of the fleet, and the requests have theirs.
         let head = judged.last.head();
         info!(
-            head = %format_args!("{}:{}", head.revision, head.digest),
+            %head,
             writes = judged.batches.len(),
             changes = judged.batches.iter().map(|batch| batch.changes.len()).sum::<usize>(),
             "committed"
@@ -360,6 +370,10 @@ impl Task {
             }
             let records = match self.store.changes(served.revision, AT_ONCE).await {
                 Ok(records) => records,
+                Err(StoreError::Compacted(to)) => {
+                    warn!(served = %served.revision, compacted = %to, "the log was compacted meanwhile: reading the store anew");
+                    return self.reload().await;
+                }
                 Err(error) => return self.complain(&error),
             };
             for record in &records {
@@ -411,6 +425,7 @@ impl Task {
 
     fn describe(&self) {
         let fleet = self.fleet.load();
+        self.serves.send_replace(fleet.revision());
         self.metrics
             .revision
             .set(i64::try_from(fleet.revision().0).unwrap_or(i64::MAX));

@@ -1,10 +1,13 @@
 //! The use cases, apart from how they are asked for.
 
+pub mod backup;
+pub mod compact;
 pub mod engine;
 pub mod history;
 pub mod import;
 pub mod manifests;
 pub mod startup;
+pub mod verify;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +22,7 @@ use fleet::refusal::{Refusal, Removals};
 use fleet::selector::{Selector, SelectorError};
 use resourceset::Bundle;
 use store::Store;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
 use crate::config::{Config, Mode};
@@ -29,6 +32,9 @@ use crate::tokens::Tokens;
 
 /// How many reads of the whole fleet or log run at a time.
 const HEAVY_READS: usize = 4;
+/// How many may follow the log, and copy the store, at a time.
+const STREAMS: usize = 256;
+const BACKUPS: usize = 2;
 
 /// What every request can reach.
 #[derive(Debug)]
@@ -44,6 +50,10 @@ pub struct App {
     pub openapi_file: Option<Bytes>,
     /// Reads that go through the whole fleet or log: few at a time, so that they hold neither the memory nor the workers.
     heavy: Semaphore,
+    pub streams: Arc<Semaphore>,
+    pub backups: Arc<Semaphore>,
+    /// Becomes true when the server stops: what would go on for ever ends then.
+    pub stopping: Option<watch::Receiver<bool>>,
     lists: Mutex<HashMap<ListQuery, (Head, Reply)>>,
     openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
 }
@@ -104,6 +114,9 @@ impl App {
             templates,
             openapi_file: None,
             heavy: Semaphore::new(HEAVY_READS),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            backups: Arc::new(Semaphore::new(BACKUPS)),
+            stopping: None,
             lists: Mutex::default(),
             openapi: Mutex::default(),
         }
@@ -181,6 +194,15 @@ impl App {
     /// Waits for a place among the reads that take long.
     pub async fn heavy(&self) -> SemaphorePermit<'_> {
         self.heavy.acquire().await.expect("never closed")
+    }
+
+    /// Returns when the server is to stop.
+    pub async fn stops(&self) {
+        if let Some(mut stopping) = self.stopping.clone() {
+            let _or_its_end = stopping.wait_for(|stop| *stop).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Runs a read that takes long away from the threads that answer polls. None: it panicked.

@@ -89,6 +89,14 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> {
     })
 }
 
+/// The store of a command that works on what is there: neither created nor filled.
+pub async fn open_existing(config: &Config) -> Result<Arc<dyn Store>, StartError> {
+    Ok(match config.backend {
+        Backend::Memory => Arc::new(Memory::default()),
+        Backend::Sqlite => Arc::new(Sqlite::open_existing(&config.database_url).await?),
+    })
+}
+
 /// The fleet of the store: filled if it was empty, its kinds as the files say if this process may write them.
 pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Result<Fleet, StartError> {
     let directory = match &config.resources_dir {
@@ -199,7 +207,7 @@ async fn fill(
         Ok(heads) => {
             let head = heads.last().copied().unwrap_or_default();
             info!(
-                revision = head.revision.0,
+                %head,
                 resources = batch.changes.len(),
                 "filled the empty store"
             );
@@ -276,7 +284,7 @@ async fn refresh(
             Ok(heads) => {
                 let head = heads.last().copied().unwrap_or_default();
                 info!(
-                    revision = head.revision.0,
+                    %head,
                     kinds = operations.len(),
                     "applied kinds of files"
                 );

@@ -32,7 +32,7 @@ use super::observe::{self, RequestId};
 use super::poll::names;
 use super::problem::Problem;
 use super::request::{self, MOST_BATCH, MOST_DOCUMENT, Page, Query};
-use super::{history, plan, service};
+use super::{feed, history, plan, service};
 use crate::app::engine::{WriteRequest, Written};
 use crate::app::{App, manifests};
 use crate::tokens::Actor;
@@ -705,14 +705,18 @@ pub async fn changes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     const USUAL: u64 = 100;
     const MOST: u64 = 10_000;
     let mut query = caller.query()?;
+    let limit = query.number("limit", 1)?;
     let wanted = AuditQuery {
-        after: Revision(query.number("after", 0)?.unwrap_or_default()),
-        limit: usize::try_from(query.number("limit", 1)?.unwrap_or(USUAL).min(MOST)).unwrap_or_default(),
+        after: query.number("after", 0)?.map(Revision),
+        limit: usize::try_from(limit.unwrap_or(USUAL).min(MOST)).unwrap_or_default(),
         kind: query.take("kind")?,
         id: query.take("id")?,
         actor: query.take("actor")?,
     };
     query.end("after, limit, kind, id, actor")?;
+    if feed::wants_lines(&caller.headers) {
+        return feed::lines(app, wanted, limit).await;
+    }
     let _place = app.heavy().await;
     let records = app.store.audit(&wanted).await?;
     let records: Vec<_> = records.iter().map(store::AuditRecord::record).collect();

@@ -31,7 +31,7 @@ pub async fn history(app: &App, kind: &str, id: &str, caller: &Caller) -> Reply 
     const MOST: u64 = 10_000;
     let mut query = caller.query()?;
     let wanted = AuditQuery {
-        after: Revision(query.number("after", 0)?.unwrap_or_default()),
+        after: query.number("after", 0)?.map(Revision),
         limit: usize::try_from(query.number("limit", 1)?.unwrap_or(USUAL).min(MOST)).unwrap_or_default(),
         kind: Some(kind.to_owned()),
         id: Some(id.to_owned()),
@@ -44,40 +44,40 @@ pub async fn history(app: &App, kind: &str, id: &str, caller: &Caller) -> Reply 
     let _place = app.heavy().await;
     let records = app.store.audit(&wanted).await?;
     // A page beyond the end is empty; a resource that never was is something else.
-    if records.is_empty() && wanted.after == Revision::ZERO {
-        return Err(Problem::not_found(format!("there never was \"{id}\" among the {kind}")));
+    let known = || app.fleet().document(kind, id).is_some();
+    if records.is_empty() && wanted.after.is_none_or(|after| after == Revision::ZERO) && !known() {
+        return Err(Problem::not_found(match app.store.checkpoint().await? {
+            None => format!("there never was \"{id}\" among the {kind}"),
+            Some(checkpoint) => {
+                let begins = checkpoint.head.revision;
+                format!(
+                    "there is no \"{id}\" among the {kind}, and the log, which begins after revision {begins}, knows none"
+                )
+            }
+        }));
     }
     let records: Vec<_> = records.iter().map(AuditRecord::record).collect();
     Ok(AxumJson(records).into_response())
 }
 
-/// What a resource was at a revision.
+/// What a resource was at a revision: what stood before its next change, or what stands now if there was none.
 pub async fn resource_at(app: &App, kind: &str, id: &str, revision: Revision) -> Result<Json, Problem> {
-    const AT_ONCE: usize = 100;
-    if revision > app.fleet().revision() {
+    // Before the log is asked: what it knows nothing of until then has not changed here either.
+    let now = app.fleet();
+    if revision > now.revision() {
         return Err(Problem::not_found(format!("there is no revision {revision}")));
     }
-    let mut wanted = AuditQuery {
+    let next = AuditQuery {
+        after: Some(revision),
         kind: Some(kind.to_owned()),
         id: Some(id.to_owned()),
-        limit: AT_ONCE,
+        limit: 1,
         ..AuditQuery::default()
     };
-    let mut found = None;
-    loop {
-        let records = app.store.audit(&wanted).await?;
-        let Some(last) = records.last().map(|record| record.revision) else {
-            break;
-        };
-        let beyond = last > revision;
-        if let Some(record) = records.into_iter().rfind(|record| record.revision <= revision) {
-            found = record.change.after;
-        }
-        if beyond {
-            break;
-        }
-        wanted.after = last;
-    }
+    let found = match app.store.audit(&next).await?.into_iter().next() {
+        Some(record) => record.change.before,
+        None => now.document(kind, id).map(|document| document.body),
+    };
     found.ok_or_else(|| Problem::not_found(format!("there was no \"{id}\" among the {kind} at revision {revision}")))
 }
 

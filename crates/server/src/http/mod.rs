@@ -1,6 +1,7 @@
 //! The HTTP side: routes, who may use them, and how errors look.
 
 pub mod crud;
+pub mod feed;
 pub mod history;
 pub mod listen;
 pub mod observe;
@@ -105,6 +106,8 @@ fn routes(app: Arc<App>) -> Router {
             .route("/diff", get(history::diff).fallback(service::only_get))
             .route("/batch", post(crud::batch).fallback(service::only_post))
             .route("/changes", get(crud::changes).fallback(service::only_get))
+            .route("/changes/stream", get(feed::stream).fallback(service::only_get))
+            .route("/backup", get(feed::backup).fallback(service::only_get))
             .route(
                 "/{kind}",
                 get(crud::list).post(crud::create).fallback(service::only_list),

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use fleet::log::Author;
 use tracing::{debug, info};
 
-use super::problem::Problem;
+use super::problem::{self, Problem};
 use crate::app::App;
 use crate::metrics::{ReasonLabels, RequestLabels};
 use crate::tokens::{Actor, Right};
@@ -39,12 +39,13 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let actor = response.extensions().get::<Actor>().map_or("-", |actor| &actor.name);
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     let shown = id.to_str().unwrap_or_default();
+    let problem = response.extensions().get::<problem::Name>().map(|name| name.0);
     // Reads that went well are many and say little.
     let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD);
     if quiet {
         debug!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
     } else {
-        info!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
+        info!(%method, route, path = uri.path(), status, problem, milliseconds, request_id = shown, actor, "request");
     }
     let labels = RequestLabels {
         method: method_name(&method),
@@ -82,10 +83,13 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     given.unwrap_or_else(|| HeaderValue::try_from(crate::request_id()).expect("hexadecimal digits"))
 }
 
+/// What gives away everything there is takes the token that may change everything.
+const GUARDED: &str = "/backup";
+
 /// Lets through who has a token with the right that the method needs.
 pub async fn authenticate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let needed = match *request.method() {
-        Method::GET | Method::HEAD => Right::Read,
+        Method::GET | Method::HEAD if request.uri().path() != GUARDED => Right::Read,
         _ => Right::Write,
     };
     let actor = match authorize(&app, request.headers(), needed) {

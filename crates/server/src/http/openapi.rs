@@ -26,6 +26,7 @@ pub fn document(kinds: &Kinds, mode: Mode) -> Value {
         }
         link_references(kinds, &mut schemas);
         admin_paths(&mut paths);
+        feed_paths(&mut paths);
         schemas.insert("change".into(), change_schema());
         schemas.insert("dry_run".into(), dry_run_schema());
         schemas.extend(effect_schemas().map(|(name, schema)| (name.to_owned(), schema)));
@@ -461,6 +462,13 @@ impl Operation {
         )
     }
 
+    fn header(mut self, name: &str, description: &str) -> Self {
+        self.parameters.push(json!({
+            "name": name, "in": "header", "description": description, "schema": {"type": "string"},
+        }));
+        self
+    }
+
     fn if_match(mut self) -> Self {
         self.parameters.push(json!({
             "name": "If-Match", "in": "header", "description": "Only if the resource is still in this version (its ETag).",
@@ -515,6 +523,21 @@ impl Operation {
             json!({"description": description, "content": content}),
         );
         self
+    }
+
+    /// The same answer in another form, for who asks for it.
+    fn or_as(mut self, status: u16, kind: &str, schema: Value) -> Self {
+        if let Some(response) = self.responses.get_mut(&status.to_string()) {
+            response["content"][kind] = json!({"schema": schema});
+        }
+        self
+    }
+
+    /// A read that takes the token for writing.
+    fn reads_everything(mut self) -> Self {
+        self.security = Some("write");
+        self.problem(401, "No token, or one that is not known.")
+            .problem(403, "A token that only reads.")
     }
 
     fn problem(mut self, status: u16, description: &str) -> Self {
@@ -1006,17 +1029,23 @@ fn admin_paths(paths: &mut Map<String, Value>) {
     let number = json!({"type": "integer", "minimum": 0});
     let changes = Operation::new("changes", "changes", "The log of changes, in the order of revisions.")
         .reads()
-        .query("after", "Only revisions after this one.", &number)
+        .query(
+            "after",
+            "Only revisions after this one; without it, whatever is still kept.",
+            &number,
+        )
         .query(
             "limit",
-            "How many records, at most 10000 at a time; a page goes on to the end of its last revision.",
+            "How many records, at most 10000 at a time; a page goes on to the end of its last revision. Lines (application/x-ndjson) have no limit of their own.",
             &json!({"type": "integer", "minimum": 1, "default": 100}),
         )
         .query("kind", "Only this kind.", &text)
         .query("id", "Only this id.", &text)
         .query("actor", "Only what this actor wrote.", &text)
         .answer(200, "The records.", json!({"type": "array", "items": change}))
+        .or_as(200, "application/x-ndjson", change)
         .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(410, COMPACTED)
         .problem(503, "The store cannot be read at the moment.");
     add(paths, "/changes", "get", changes);
 
@@ -1056,4 +1085,47 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         .if_match();
     let delete = missing(id(delete)).answer_plain(204, "Forgotten.").dry_run();
     add(paths, "/decommissions/{id}", "delete", delete);
+}
+
+const COMPACTED: &str = "Some of these revisions were compacted and are no longer kept.";
+
+/// What is read as it comes.
+fn feed_paths(paths: &mut Map<String, Value>) {
+    let stream = Operation::new("changes", "stream_changes", "Follow the log: each revision as it is made.")
+        .reads()
+        .query(
+            "after",
+            "Begin after this revision; without it, with what comes from now on.",
+            &json!({"type": "integer", "minimum": 0}),
+        )
+        .header(
+            "Last-Event-ID",
+            "Go on after this event; counts more than `after`, and is sent by clients that come back.",
+        )
+        .answer_text(
+            200,
+            "Server-sent events. Each has the revision as `id`, and as `data` {revision, at, actor, reason, changes}, with the records of GET /changes.",
+            "text/event-stream",
+        )
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(410, COMPACTED)
+        .problem(503, "The store cannot be read at the moment, or too many follow the log.");
+    add(paths, "/changes/stream", "get", stream);
+    let backup = Operation::new(
+        "changes",
+        "backup",
+        "Everything there is, with its history, for `flux-resourceset restore`.",
+    )
+    .reads_everything()
+    .answer_text(
+        200,
+        "Lines of JSON. The last one says how many there were: without it, the file was cut off.",
+        "application/x-ndjson",
+    )
+    .problem(400, "A parameter that is not known or makes no sense.")
+    .problem(
+        503,
+        "The store cannot be read at the moment, or other backups are under way.",
+    );
+    add(paths, "/backup", "get", backup);
 }

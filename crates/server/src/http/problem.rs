@@ -25,6 +25,10 @@ pub struct Problem {
     header: Option<(&'static str, &'static str)>,
 }
 
+/// What a response that is a problem is called, for the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Name(pub &'static str);
+
 /// What only some problems have.
 #[derive(Clone, Debug)]
 struct More {
@@ -211,6 +215,9 @@ impl From<BackError> for Problem {
 
 impl From<store::StoreError> for Problem {
     fn from(error: store::StoreError) -> Self {
+        if let store::StoreError::Compacted(_) = error {
+            return Problem::new(StatusCode::GONE, "compacted", error.to_string());
+        }
         tracing::warn!(%error, "the store cannot be read");
         Problem::unavailable("the store cannot be read at the moment")
     }
@@ -250,6 +257,7 @@ impl IntoResponse for Problem {
         if let Some((name, value)) = self.header {
             headers.insert(name, HeaderValue::from_static(value));
         }
+        response.extensions_mut().insert(Name(self.name));
         response
     }
 }

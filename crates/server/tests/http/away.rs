@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
-use fleet::log::{Batch, Head, Removed, Revision, RevisionRecord, State};
+use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
+use flux_resourceset::app::compact::{Old, compact};
 use flux_resourceset::http::Api;
 use serde_json::json;
-use store::{AuditQuery, AuditRecord, CommitError, Memory, Store, StoreError};
+use store::{AuditQuery, AuditRecord, CommitError, Export, Memory, Restore, Store, StoreError};
 use tower::ServiceExt;
 
-use crate::support::{DEMO, DEMO_DNS, PATHS, Setup};
+use crate::support::{DEMO, DEMO_DNS, PATHS, Setup, WRITE};
 
 /// A store that can be taken away.
 #[derive(Debug, Default)]
 struct Fragile {
-    inner: Memory,
+    inner: Arc<Memory>,
     away: AtomicBool,
 }
 
@@ -73,6 +74,31 @@ impl Store for Fragile {
         self.inner.applied().await
     }
 
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        self.check()?;
+        self.inner.checkpoint().await
+    }
+
+    async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError> {
+        self.check()?;
+        self.inner.first_since(at, removing).await
+    }
+
+    async fn compact(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
+        self.check()?;
+        self.inner.compact(checkpoint).await
+    }
+
+    async fn export(&self) -> Result<Box<dyn Export>, StoreError> {
+        self.check()?;
+        self.inner.export().await
+    }
+
+    async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
+        self.check()?;
+        self.inner.restore(replace).await
+    }
+
     async fn close(&self) {}
 }
 
@@ -104,6 +130,9 @@ async fn while_the_store_is_away_reads_go_on_and_writes_are_told_to_come_back() 
         app.post("/namespaces", &json!({"id": "x"})).await,
         app.delete(format!("/clusters/{DEMO}")).await,
         app.get("/changes").await,
+        app.get("/changes").header("accept", "application/x-ndjson").await,
+        app.get("/changes/stream").await,
+        app.get("/backup").token(WRITE).await,
     ] {
         assert!(!reply.header("retry-after").is_empty(), "{}", reply.what);
         reply.problem(503, "unavailable");
@@ -133,6 +162,31 @@ async fn what_another_process_writes_is_served_here() {
         other.poll(DEMO_DNS, "namespaces").await.expect(200).text(),
         r#"{"inputs":[]}"#
     );
+}
+
+#[tokio::test]
+async fn who_was_away_while_the_log_was_compacted_reads_the_store_anew() {
+    let memory = Arc::new(Memory::default());
+    let fragile = Arc::new(Fragile {
+        inner: memory.clone(),
+        ..Fragile::default()
+    });
+    let writer = Setup::default().store(memory.clone()).start().await;
+    let follower = Setup::default().store(fragile.clone()).start().await;
+    fragile.away.store(true, Ordering::SeqCst);
+    for n in 0..5 {
+        let namespace = json!({"id": format!("n-{n}")});
+        writer.post("/namespaces", &namespace).await.expect(201);
+    }
+    let (before, budget) = (Old::Before(Revision(6)), writer.config().budget);
+    compact(&*memory, before, budget).await.unwrap();
+    assert_eq!(follower.revision(), 1);
+    fragile.away.store(false, Ordering::SeqCst);
+    crate::support::until("the follower has caught up", || follower.revision() == 6).await;
+    follower.get("/namespaces/n-4").await.expect(200);
+    // And follows from there.
+    writer.post("/namespaces", &json!({"id": "next"})).await.expect(201);
+    crate::support::until("the follower has seen it", || follower.revision() == 7).await;
 }
 
 #[tokio::test]

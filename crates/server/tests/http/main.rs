@@ -5,6 +5,7 @@ mod auth;
 mod away;
 mod batch;
 mod crud;
+mod feed;
 mod fuzz;
 mod kinds;
 mod manifests;

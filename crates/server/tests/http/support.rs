@@ -22,6 +22,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use store::Store;
 use tempfile::TempDir;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
@@ -45,6 +46,7 @@ pub struct Setup {
     pub openapi_file: Option<String>,
     folder: Arc<TempDir>,
     store: Option<Arc<dyn Store>>,
+    stopping: Option<watch::Receiver<bool>>,
 }
 
 impl Default for Setup {
@@ -66,6 +68,7 @@ impl Default for Setup {
             openapi_file: None,
             folder: Arc::new(TempDir::new().unwrap()),
             store: None,
+            stopping: None,
         }
     }
 }
@@ -117,6 +120,12 @@ impl Setup {
         self
     }
 
+    /// Stops when this becomes true.
+    pub fn stopped_by(mut self, stopping: watch::Receiver<bool>) -> Self {
+        self.stopping = Some(stopping);
+        self
+    }
+
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
@@ -144,6 +153,7 @@ impl Setup {
             manifests::templates(self.config.templates_dir.as_deref())?,
         );
         app.openapi_file = self.openapi_file.clone().map(Bytes::from);
+        app.stopping = self.stopping.clone();
         let app = Arc::new(app);
         Ok(TestApp {
             api: Api::new(app.clone()),

@@ -110,6 +110,14 @@ impl Connection {
         Ok(line.to_owned())
     }
 
+    /// What comes next; nothing at the end.
+    pub fn some(&mut self) -> String {
+        let text = self.stream.fill_buf().unwrap();
+        let (text, length) = (String::from_utf8_lossy(text).into_owned(), text.len());
+        self.stream.consume(length);
+        text
+    }
+
     /// Reads until the server closes the connection, and says how much came. A reset is a close, too.
     pub fn drain(&mut self) -> u64 {
         let mut length = 0;
@@ -197,11 +205,17 @@ impl Client {
     /// The whole log, page by page.
     #[track_caller]
     pub fn changes(&self) -> Vec<Value> {
+        self.changes_after(0)
+    }
+
+    /// What came after a revision.
+    #[track_caller]
+    pub fn changes_after(&self, after: u64) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             let after = all
                 .last()
-                .map_or(0, |record: &Value| record["revision"].as_u64().unwrap());
+                .map_or(after, |record: &Value| record["revision"].as_u64().unwrap());
             let page = self
                 .get(&format!("/changes?after={after}&limit=500"))
                 .expect(200)

@@ -11,6 +11,7 @@ mod server;
 mod configuration;
 mod durability;
 mod import;
+mod keeping;
 mod limits;
 mod observing;
 mod seed;

@@ -10,7 +10,11 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use crate::StoreError;
 
 /// Each file sets `user_version` to its number. Never edited once released: a change of the schema is a new file.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/1.sql"),
+    include_str!("migrations/2.sql"),
+    include_str!("migrations/3.sql"),
+];
 
 /// "flux", as the first migration writes it.
 const APPLICATION_ID: i64 = 0x66_6c_75_78;
@@ -85,6 +89,13 @@ impl File {
             .row_buffer_size(1024)
             .disable_statement_logging();
         Ok(File { path, create, options })
+    }
+
+    /// The same, never created.
+    pub(super) fn existing(mut self) -> Self {
+        self.create = false;
+        self.options = self.options.create_if_missing(false);
+        self
     }
 
     /// Opens the file, created if need be, and brings it to the schema of this release.
@@ -166,7 +177,7 @@ impl File {
         }
     }
 
-    fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         format!("SQLite database {}", self.path.display())
     }
 

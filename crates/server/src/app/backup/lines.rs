@@ -1,0 +1,170 @@
+//! What the lines of a backup look like.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fleet::json::Json;
+use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
+use serde::{Deserialize, Serialize};
+
+/// Of the format. Another one is for a release that knows it.
+pub(super) const VERSION: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Line {
+    Backup(Header),
+    Revision(RevisionLine),
+    Resource(ResourceLine),
+    End(End),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) version: u32,
+    /// Who wrote it, and when: for people.
+    pub(super) release: String,
+    pub(super) at: String,
+    pub(super) head: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) checkpoint: Option<CheckpointLine>,
+    pub(super) applied: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct CheckpointLine {
+    head: String,
+    state: String,
+}
+
+impl From<Checkpoint> for CheckpointLine {
+    fn from(checkpoint: Checkpoint) -> Self {
+        CheckpointLine {
+            head: checkpoint.head.to_string(),
+            state: checkpoint.state.to_string(),
+        }
+    }
+}
+
+impl CheckpointLine {
+    pub(super) fn read(&self) -> Option<Checkpoint> {
+        Some(Checkpoint {
+            head: Head::parse(&self.head)?,
+            state: Digest::parse(&self.state)?,
+        })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RevisionLine {
+    revision: Revision,
+    at: String,
+    actor: String,
+    request_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    changes: Vec<ChangeLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    removed: Option<Removed>,
+    digest: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ChangeLine {
+    kind: Arc<str>,
+    id: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Json>,
+}
+
+impl From<RevisionRecord> for RevisionLine {
+    fn from(record: RevisionRecord) -> Self {
+        let changes = record.changes.into_iter().map(|change| ChangeLine {
+            kind: change.kind,
+            id: change.id,
+            origin: change.origin,
+            before: change.before,
+            after: change.after,
+        });
+        RevisionLine {
+            revision: record.revision,
+            at: record.author.at,
+            actor: record.author.actor,
+            request_id: record.author.request_id,
+            reason: record.author.reason,
+            changes: changes.collect(),
+            removed: Some(record.removed).filter(|removed| removed.count() > 0),
+            digest: record.digest.to_string(),
+        }
+    }
+}
+
+impl RevisionLine {
+    pub(super) fn read(self) -> Option<RevisionRecord> {
+        let changes = self.changes.into_iter().map(|change| Change {
+            kind: change.kind,
+            id: change.id,
+            before: change.before,
+            after: change.after,
+            origin: change.origin,
+            unique: None,
+            keeps_unique: false,
+        });
+        Some(RevisionRecord {
+            revision: self.revision,
+            author: Author {
+                at: self.at,
+                actor: self.actor,
+                request_id: self.request_id,
+                reason: self.reason,
+            },
+            changes: changes.collect(),
+            removed: self.removed.unwrap_or_default(),
+            digest: Digest::parse(&self.digest)?,
+        })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ResourceLine {
+    kind: Arc<str>,
+    id: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Arc<str>>,
+    body: Json,
+}
+
+impl From<Resource> for ResourceLine {
+    fn from(resource: Resource) -> Self {
+        ResourceLine {
+            kind: resource.kind,
+            id: resource.id,
+            origin: resource.origin,
+            body: resource.body,
+        }
+    }
+}
+
+impl ResourceLine {
+    pub(super) fn read(self) -> Resource {
+        Resource {
+            kind: self.kind,
+            id: self.id,
+            body: self.body,
+            origin: self.origin,
+        }
+    }
+}
+
+/// How much there was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub revisions: u64,
+    pub resources: u64,
+    /// Where log and state end, as each commit logs it.
+    pub head: String,
+}

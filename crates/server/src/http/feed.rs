@@ -1,0 +1,261 @@
+//! What is read as it comes: the log as lines and as events, and the whole store. None of it is ever held as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use fleet::log::{ChangeRecord, Revision, RevisionRecord};
+use futures_util::stream;
+use serde::Serialize;
+use store::{AuditQuery, AuditRecord, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::crud::{Caller, REVISION, Reply};
+use super::problem::Problem;
+use crate::app::App;
+use crate::app::backup::{Backup, BackupError};
+
+static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+
+/// Whether somebody asks for lines of JSON, under any of their names.
+pub(super) fn wants_lines(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(ACCEPT).iter();
+    accepted.any(|value| {
+        let text = value.to_str().unwrap_or_default();
+        ["application/x-ndjson", "application/ndjson", "application/jsonl"]
+            .iter()
+            .any(|kind| text.contains(kind))
+    })
+}
+
+/// `GET /changes` as lines: all the records there are, unless there is a limit.
+pub(super) async fn lines(app: Arc<App>, mut query: AuditQuery, limit: Option<u64>) -> Reply {
+    const AT_ONCE: u64 = 500;
+    let revision = app.fleet().revision();
+    query.limit = AT_ONCE as usize;
+    let mut export = Lines {
+        until: revision,
+        left: limit,
+        query,
+        app,
+    };
+    // Before anything is sent, so that what cannot be read is a problem and not half a reply.
+    let first = export.next().await?;
+    let pages = stream::try_unfold((first, export), |(page, mut export)| async move {
+        let Some(page) = page else { return Ok(None) };
+        let next = export.next().await?;
+        Ok::<_, StoreError>(Some((page, (next, export))))
+    });
+    let headers = [(CONTENT_TYPE, LINES), (REVISION.clone(), revision.0.into())];
+    Ok((headers, Body::from_stream(pages)).into_response())
+}
+
+struct Lines {
+    app: Arc<App>,
+    query: AuditQuery,
+    /// Where the log ended when it was asked for: it may grow faster than it is read.
+    until: Revision,
+    /// How many records may still come; a revision is not split for it.
+    left: Option<u64>,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        if let Some(left) = self.left {
+            if left == 0 {
+                return Ok(None);
+            }
+            self.query.limit = self.query.limit.min(usize::try_from(left).unwrap_or(usize::MAX));
+        }
+        let _place = self.app.heavy().await;
+        let records = self.app.store.audit(&self.query).await?;
+        let records: Vec<_> = records.iter().filter(|record| record.revision <= self.until).collect();
+        let Some(last) = records.last() else { return Ok(None) };
+        self.query.after = Some(last.revision);
+        self.left = self.left.map(|left| left.saturating_sub(records.len() as u64));
+        let mut text = Vec::new();
+        for record in records {
+            add_line(&mut text, &AuditRecord::record(record));
+        }
+        Ok(Some(text.into()))
+    }
+}
+
+fn add_line(text: &mut Vec<u8>, value: &impl Serialize) {
+    let start = text.len();
+    if let Err(error) = serde_json::to_writer(&mut *text, value) {
+        // What was tampered with may not be JSON: better no line than half of one.
+        tracing::error!(%error, "a record of the log cannot be shown");
+        text.truncate(start);
+        return;
+    }
+    text.push(b'\n');
+}
+
+/// A revision as an event.
+#[derive(Serialize)]
+struct Event<'a> {
+    revision: Revision,
+    at: &'a str,
+    actor: &'a str,
+    reason: Option<&'a str>,
+    changes: Vec<ChangeRecord<'a>>,
+}
+
+/// `GET /changes/stream`: each revision as it comes, as server-sent events.
+pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let after = query.number("after", 0)?;
+    query.end("after")?;
+    let resumed = caller.headers.get(&LAST_EVENT_ID).map(|value| {
+        let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
+        number.ok_or_else(|| Problem::bad_request("Last-Event-ID is the number of a revision"))
+    });
+    let place = app.streams.clone().try_acquire_owned();
+    let place = place.map_err(|_| Problem::unavailable("too many follow the log already"))?;
+    let served = app.engine.served();
+    let now = app.fleet().revision();
+    // A client that comes back asks for the same address again: what it saw last counts more.
+    let at = resumed.transpose()?.or(after).map_or(now, Revision);
+    let checkpoint = app.store.checkpoint().await?;
+    if let Some(checkpoint) = checkpoint.filter(|checkpoint| at < checkpoint.head.revision) {
+        return Err(StoreError::Compacted(checkpoint.head.revision).into());
+    }
+    let feed = Feed {
+        app,
+        at,
+        met: false,
+        served,
+        _place: place,
+    };
+    // Something at once, so that whoever is between us and the client passes on that it has begun.
+    let greeting = Bytes::from(format!(": after revision {at}\n\n"));
+    let events = stream::unfold((Some(greeting), feed), |(greeting, mut feed)| async move {
+        let piece = match greeting {
+            Some(greeting) => greeting,
+            None => feed.next().await?,
+        };
+        Some((Ok::<_, std::convert::Infallible>(piece), (None, feed)))
+    });
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+        (REVISION.clone(), at.0.into()),
+    ];
+    Ok((headers, Body::from_stream(events)).into_response())
+}
+
+/// Somebody who follows the log. What it has not seen stays in the store until it takes it.
+struct Feed {
+    app: Arc<App>,
+    /// The last revision that was sent.
+    at: Revision,
+    /// Whether that one was served here. A client may come from a replica that is ahead of this one.
+    met: bool,
+    served: watch::Receiver<Revision>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Feed {
+    /// How many revisions are read at a time.
+    const AT_ONCE: usize = 4;
+    /// When nothing happens, who is gone is found by writing to it.
+    const ALIVE: Duration = Duration::from_secs(15);
+    /// Under many writes, many followers read a few revisions at a time, not each at its own.
+    const PACE: Duration = Duration::from_millis(20);
+
+    /// The next events. None at the end: the server stops, or the log is not the one that was followed any more.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let served = *self.served.borrow_and_update();
+            if served < self.at && self.met {
+                return None;
+            }
+            self.met |= served >= self.at;
+            if served > self.at
+                && let Some(events) = self.read(served).await?
+            {
+                return Some(events);
+            }
+            tokio::select! {
+                moved = self.served.changed() => moved.ok()?,
+                () = self.app.stops() => return None,
+                () = tokio::time::sleep(Self::ALIVE) => return Some(Bytes::from_static(b": alive\n\n")),
+            }
+            tokio::time::sleep(Self::PACE).await;
+        }
+    }
+
+    /// What follows, as far as it is served. The outer None: there is nothing to be had any more.
+    async fn read(&mut self, served: Revision) -> Option<Option<Bytes>> {
+        let page = {
+            let _place = self.app.heavy().await;
+            self.app.store.changes(self.at, Self::AT_ONCE).await
+        };
+        let page = page
+            .inspect_err(|error| tracing::warn!(%error, "a stream of changes ends"))
+            .ok()?;
+        let mut text = Vec::new();
+        for record in page.iter().filter(|record| record.revision <= served) {
+            if record.revision != self.at.next() {
+                return None;
+            }
+            self.at = record.revision;
+            add_event(&mut text, record);
+        }
+        Some((!text.is_empty()).then(|| text.into()))
+    }
+}
+
+fn add_event(text: &mut Vec<u8>, record: &RevisionRecord) {
+    let event = Event {
+        revision: record.revision,
+        at: &record.author.at,
+        actor: &record.author.actor,
+        reason: record.author.reason.as_deref(),
+        changes: record.records().collect(),
+    };
+    text.extend_from_slice(format!("id: {}\ndata: ", record.revision).as_bytes());
+    add_line(text, &event);
+    text.push(b'\n');
+}
+
+/// `GET /backup`: what `flux-resourceset backup` writes.
+pub async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let place = app.backups.clone().try_acquire_owned();
+    let place = place.map_err(|_| Problem::unavailable("other backups are under way"))?;
+    let backup = Backup::begin(&*app.store, false).await.map_err(unreadable)?;
+    let head = backup.head();
+    let lines = stream::try_unfold((backup, place), |(mut backup, place)| async move {
+        let lines = backup.next().await;
+        let lines = lines.inspect_err(|error| tracing::warn!(%error, "a backup breaks off"))?;
+        Ok::<_, BackupError>(lines.map(|lines| (Bytes::from(lines), (backup, place))))
+    });
+    let name = format!("attachment; filename=\"flux-resourceset-{}.jsonl\"", head.revision);
+    let name = HeaderValue::try_from(name).map_err(|_| Problem::internal())?;
+    let headers = [
+        (CONTENT_TYPE, LINES),
+        (CONTENT_DISPOSITION, name),
+        (REVISION.clone(), head.revision.0.into()),
+    ];
+    let response: Response = (headers, Body::from_stream(lines)).into_response();
+    Ok(response)
+}
+
+fn unreadable(error: BackupError) -> Problem {
+    match error {
+        BackupError::Store(error) => error.into(),
+        _ => Problem::internal(),
+    }
+}

@@ -1,0 +1,530 @@
+//! The log as lines and as events, what is left of it after it was compacted, and backups.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::Response;
+use fleet::log::Revision;
+use flux_resourceset::app::backup;
+use flux_resourceset::app::compact::{CompactError, Compacted, Old, compact};
+use flux_resourceset::app::verify::verify;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::support::{DEMO, DEMO_DNS, PATHS, Reply, Setup, TestApp, WRITE, bare};
+
+const LINES: &str = "application/x-ndjson";
+
+fn lines(reply: &Reply) -> Vec<Value> {
+    let lines = reply.text().lines();
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+async fn namespaces(app: &TestApp, names: impl IntoIterator<Item = String>) {
+    for id in names {
+        app.post("/namespaces", &json!({ "id": id })).await.expect(201);
+    }
+}
+
+fn numbered(prefix: &str, number: usize) -> impl Iterator<Item = String> {
+    (0..number).map(move |n| format!("{prefix}-{n:03}"))
+}
+
+#[tokio::test]
+async fn the_log_is_exported_whole_as_lines() {
+    let app = TestApp::start().await;
+    let operations: Vec<_> = numbered("n", 700)
+        .map(|id| json!({"op": "create", "kind": "namespaces", "id": id, "value": {}}))
+        .collect();
+    app.batch(json!(operations)).await;
+    namespaces(&app, numbered("m", 120)).await;
+    let reply = app.get("/changes").header("accept", LINES).await.expect(200);
+    assert_eq!(reply.header("content-type"), LINES);
+    assert_eq!(reply.header("x-revision"), app.revision().to_string());
+    let all = lines(&reply);
+    assert_eq!(json!(all), app.get("/changes?limit=10000").await.expect(200).json());
+    assert!(all.len() > 820);
+
+    let ask = async |query: &str| {
+        let path = format!("/changes?{query}");
+        lines(&app.get(path).header("accept", LINES).await.expect(200))
+    };
+    assert_eq!(ask("after=2").await.len(), 120);
+    assert_eq!(ask("after=2&limit=7").await.len(), 7);
+    assert_eq!(ask("after=1&limit=1").await.len(), 700, "a revision is not split");
+    assert_eq!(ask("after=100000").await.len(), 0);
+    let one = ask("kind=namespaces&id=m-007").await;
+    assert_eq!((one.len(), &one[0]["after"]["id"]), (1, &json!("m-007")));
+    let refused = app.get("/changes?afer=2").header("accept", LINES).await;
+    refused.problem(400, "bad-request");
+}
+
+/// A stream of events that is being read.
+struct Events {
+    body: BodyDataStream,
+    text: String,
+}
+
+impl Events {
+    fn of(response: Response<Body>) -> Events {
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Events {
+            body: response.into_body().into_data_stream(),
+            text: String::new(),
+        }
+    }
+
+    /// The next block of lines, comments among them. None at the end of the stream.
+    async fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(block);
+            }
+            let piece = tokio::time::timeout(Duration::from_secs(20), self.body.next());
+            let piece = piece.await.expect("it takes too long")?.unwrap();
+            self.text.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+
+    /// The next event: its id and its data.
+    async fn next(&mut self) -> Option<(u64, Value)> {
+        loop {
+            let block = self.block().await?;
+            if block.starts_with(':') {
+                continue;
+            }
+            let lines: Vec<_> = block.lines().collect();
+            let [id, data] = lines[..] else {
+                panic!("not an event of ours: {block}")
+            };
+            let id = id.strip_prefix("id: ").unwrap().parse().unwrap();
+            let data = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+            return Some((id, data));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_log_is_followed_as_events_one_for_each_revision() {
+    let app = TestApp::start().await;
+    let mut live = Events::of(app.get("/changes/stream").response().await);
+    let mut all = Events::of(app.get("/changes/stream?after=0").response().await);
+    let first = all.next().await.unwrap();
+    assert_eq!((first.0, &first.1["actor"]), (1, &json!("system")));
+
+    let write = app.post(
+        "/batch",
+        &json!({"reason": "two at once", "operations": [
+            {"op": "create", "kind": "namespaces", "id": "one", "value": {}},
+            {"op": "create", "kind": "namespaces", "id": "two", "value": {}},
+        ]}),
+    );
+    write.await.expect(200);
+    let expected = app.get("/changes?after=1").await.expect(200).json();
+    for events in [&mut live, &mut all] {
+        let (id, data) = events.next().await.unwrap();
+        assert_eq!(id, 2);
+        let record = &expected[0];
+        assert_eq!(
+            data,
+            json!({
+                "revision": 2, "at": record["at"], "actor": "write", "reason": "two at once", "changes": expected,
+            })
+        );
+    }
+    // More than is read at a time, and none is missing.
+    namespaces(&app, numbered("n", 30)).await;
+    for expected in 3..33 {
+        assert_eq!(live.next().await.unwrap().0, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_resumed_where_it_was_left() {
+    let app = TestApp::start().await;
+    namespaces(&app, numbered("n", 5)).await;
+    // What the client saw last counts more than the address that it asks for again.
+    let resumed = app.get("/changes/stream?after=1").header("last-event-id", "4");
+    let mut events = Events::of(resumed.response().await);
+    assert_eq!(events.next().await.unwrap().0, 5);
+    assert_eq!(events.next().await.unwrap().0, 6);
+    namespaces(&app, ["late".to_owned()]).await;
+    assert_eq!(events.next().await.unwrap().0, 7);
+
+    // Somebody who comes from a replica that is ahead waits for this one.
+    let ahead = app.get("/changes/stream").header("last-event-id", "8");
+    let mut ahead = Events::of(ahead.response().await);
+    namespaces(&app, numbered("more", 2)).await;
+    assert_eq!(ahead.next().await.unwrap().0, 9);
+
+    let bad = app.get("/changes/stream").header("last-event-id", "yesterday");
+    bad.await.problem(400, "bad-request");
+    app.get("/changes/stream?after=-1").await.problem(400, "bad-request");
+    app.get("/changes/stream?before=1").await.problem(400, "bad-request");
+    app.post("/changes/stream", &json!({}))
+        .await
+        .problem(405, "method-not-allowed");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_server_stops() {
+    let (stop, stopping) = watch::channel(false);
+    let app = Setup::default().stopped_by(stopping).start().await;
+    let mut events = Events::of(app.get("/changes/stream?after=0").response().await);
+    assert_eq!(events.next().await.unwrap().0, 1);
+    stop.send(true).unwrap();
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn too_many_streams_and_backups_are_told_to_come_back() {
+    let app = TestApp::start().await;
+    let all = app.app.streams.clone().acquire_many_owned(256).await.unwrap();
+    app.get("/changes/stream").await.problem(503, "unavailable");
+    drop(all);
+    let stream = app.get("/changes/stream").response().await;
+    assert_eq!(app.app.streams.available_permits(), 255);
+    drop(stream);
+    assert_eq!(app.app.streams.available_permits(), 256, "who left makes room");
+    let all = app.app.backups.clone().acquire_many_owned(2).await.unwrap();
+    app.get("/backup").token(WRITE).await.problem(503, "unavailable");
+    drop(all);
+    app.get("/backup").token(WRITE).await.expect(200);
+}
+
+/// The fleet of the demo after ten revisions, of which the first six were compacted.
+async fn compacted(setup: Setup) -> TestApp {
+    let app = setup.start().await;
+    namespaces(&app, numbered("n", 4)).await;
+    app.patch(format!("/clusters/{DEMO}"), &json!({"node_count": 3}))
+        .await
+        .expect(200);
+    app.patch(format!("/clusters/{DEMO}"), &json!({"node_count": 4}))
+        .await
+        .expect(200);
+    namespaces(&app, numbered("m", 3)).await;
+    assert_eq!(app.revision(), 10);
+    let done = compact(&*app.store, Old::Before(Revision(7)), app.config().budget)
+        .await
+        .unwrap();
+    assert!(matches!(done, Compacted::Until { .. }), "{done}");
+    app
+}
+
+#[tokio::test]
+async fn what_asks_for_compacted_revisions_is_told_that_they_are_gone() {
+    for setup in [Setup::default(), Setup::default().sqlite()] {
+        let app = compacted(setup).await;
+        for path in [
+            "/changes?after=0".to_owned(),
+            "/changes?after=5".to_owned(),
+            "/changes?after=5&kind=namespaces&id=m-001".to_owned(),
+            "/changes/stream?after=5".to_owned(),
+            format!("/clusters/{DEMO}?revision=5"),
+            format!("/clusters/{DEMO}/inputs/namespaces?revision=5"),
+            format!("/clusters/{DEMO}/history?after=5"),
+            "/diff?from=5".to_owned(),
+            "/diff?from=8&to=5".to_owned(),
+        ] {
+            let problem = app.get(&path).await.problem(410, "compacted");
+            assert!(problem["detail"].as_str().unwrap().contains("up to 6 "), "{problem}");
+        }
+        let lines = app.get("/changes?after=5").header("accept", LINES);
+        lines.await.problem(410, "compacted");
+        let resumed = app.get("/changes/stream").header("last-event-id", "5");
+        resumed.await.problem(410, "compacted");
+        for body in [json!({"revision": 5}), json!({"undo": 6}), json!({"undo": 1})] {
+            app.post("/rollback", &body).await.problem(410, "compacted");
+            app.post("/rollback?dry_run=true", &body)
+                .await
+                .problem(410, "compacted");
+        }
+        assert_eq!(app.revision(), 10);
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_compacted_log_works_as_before() {
+    for setup in [Setup::default(), Setup::default().sqlite()] {
+        let app = compacted(setup).await;
+        // What there is, for who does not say where to begin.
+        assert_eq!(app.get("/changes").await.expect(200).array()[0]["revision"], 7);
+        assert_eq!(app.get("/changes?after=6").await.expect(200).array().len(), 4);
+        assert_eq!(
+            lines(&app.get("/changes").header("accept", LINES).await.expect(200)).len(),
+            4
+        );
+        let mut events = Events::of(app.get("/changes/stream?after=6").response().await);
+        assert_eq!(events.next().await.unwrap().0, 7);
+        drop(events);
+        // Also of what no revision touched since, or made since.
+        let nodes = async |revision: u64| {
+            app.read(&format!("/clusters/{DEMO}?revision={revision}")).await["node_count"].clone()
+        };
+        assert_eq!(
+            (nodes(6).await, nodes(7).await, nodes(10).await),
+            (json!(3), json!(4), json!(4))
+        );
+        app.get("/namespaces/n-001?revision=6").await.expect(200);
+        app.get("/namespaces/m-001?revision=6").await.problem(404, "not-found");
+        app.get("/namespaces/m-001?revision=11").await.problem(404, "not-found");
+        assert_eq!(app.get("/namespaces/n-001/history").await.expect(200).array().len(), 0);
+        assert_eq!(
+            app.get(format!("/clusters/{DEMO}/history"))
+                .await
+                .expect(200)
+                .array()
+                .len(),
+            1
+        );
+        app.get("/namespaces/never/history").await.problem(404, "not-found");
+        app.get("/diff?from=6").await.expect(200);
+        app.post("/rollback", &json!({"undo": 7})).await.expect(200);
+        assert_eq!(nodes(11).await, json!(3));
+        app.post("/rollback", &json!({"revision": 6})).await.expect(200);
+        app.get("/namespaces/m-001").await.problem(404, "not-found");
+
+        // It is still sound, also when it is compacted again.
+        verify(&*app.store, &[]).await.unwrap();
+        let cut = Old::Before(Revision(app.revision()));
+        compact(&*app.store, cut, app.config().budget).await.unwrap();
+        verify(&*app.store, &[app.app.fleet().head()]).await.unwrap();
+        namespaces(&app, ["last".to_owned()]).await;
+        let app = app.restart().await;
+        assert!(app.revision() == 13 || app.revision() == 1, "kept, or in memory");
+    }
+}
+
+#[tokio::test]
+async fn compacting_forgets_nothing_that_the_removal_budget_counts() {
+    let app = Setup::default().start().await;
+    let budget = app.config().budget;
+    namespaces(&app, ["a".to_owned()]).await;
+    let mut operations = Vec::new();
+    for n in 0..6 {
+        operations.push(
+            json!({"op": "create", "kind": "clusters", "id": format!("c-{n}"), "value": bare(&format!("c-{n}"))}),
+        );
+    }
+    app.batch(json!(operations)).await;
+    app.delete("/clusters/c-0").await.expect(204);
+    namespaces(&app, numbered("n", 3)).await;
+    assert_eq!(app.revision(), 7);
+
+    let refused = compact(&*app.store, Old::Before(Revision(6)), budget)
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, CompactError::Counted(Revision(4))), "{refused}");
+    // By age, as much goes as may.
+    compact(&*app.store, Old::Than(Duration::ZERO), budget).await.unwrap();
+    assert_eq!(app.get("/changes").await.expect(200).array()[0]["revision"], 4);
+    // Without a budget nothing counts; the last one stays whatever is asked.
+    let mut off = budget;
+    off.clusters = None;
+    compact(&*app.store, Old::Than(Duration::ZERO), off).await.unwrap();
+    assert_eq!(app.get("/changes").await.expect(200).array()[0]["revision"], 7);
+    let nothing = compact(&*app.store, Old::Than(Duration::ZERO), off).await.unwrap();
+    assert_eq!(
+        nothing.to_string(),
+        "nothing to compact: the log begins with revision 7"
+    );
+    let nothing = compact(&*app.store, Old::Before(Revision(0)), off).await.unwrap();
+    assert!(matches!(nothing, Compacted::Nothing { .. }));
+    let missing = compact(&*app.store, Old::Before(Revision(8)), off).await.unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "--before: there is no revision 8, the log ends at 7"
+    );
+    let young = compact(&*app.store, Old::Than(Duration::from_secs(3600)), off)
+        .await
+        .unwrap();
+    assert!(matches!(young, Compacted::Nothing { .. }));
+}
+
+/// Everything that clusters and readers see.
+async fn seen(app: &TestApp) -> Vec<(String, String, String)> {
+    let mut seen = Vec::new();
+    let mut paths: Vec<_> = PATHS
+        .iter()
+        .map(|path| format!("/api/v2/flux/clusters/{DEMO_DNS}/{path}"))
+        .collect();
+    let rest = [
+        "/api/v2/flux/clusters",
+        "/kinds",
+        "/clusters",
+        "/decommissions",
+        "/changes?limit=10000",
+    ];
+    paths.extend(rest.map(str::to_owned));
+    paths.push(format!("/clusters/{DEMO}"));
+    for path in paths {
+        let reply = app.get(&path).await.expect(200);
+        seen.push((path, reply.header("etag").to_owned(), reply.text().to_owned()));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() {
+    for compact_first in [false, true] {
+        let app = match compact_first {
+            false => Setup::default().start().await,
+            true => compacted(Setup::default()).await,
+        };
+        app.post("/clusters", &bare("short")).await.expect(201);
+        app.delete("/clusters/short").await.expect(204);
+        app.get("/backup").await.problem(403, "forbidden");
+        app.get("/backup?all").token(WRITE).await.problem(400, "bad-request");
+        let reply = app.get("/backup").token(WRITE).await.expect(200);
+        assert_eq!(reply.header("content-type"), LINES);
+        assert_eq!(reply.header("x-revision"), app.revision().to_string());
+        assert!(reply.header("content-disposition").contains(".jsonl"));
+        let all = lines(&reply);
+        assert_eq!(all[0]["backup"]["version"], 1);
+        assert_eq!(all[0]["backup"]["checkpoint"].is_object(), compact_first);
+        assert_eq!(all[all.len() - 1]["end"]["head"], app.app.fleet().head().to_string());
+
+        let setup = Setup::default().sqlite();
+        let file = setup.file("backup.jsonl", reply.text());
+        let store = flux_resourceset::app::startup::open(&setup.config).await.unwrap();
+        backup::restore(&*store, &file, false).await.unwrap();
+        store.close().await;
+        let restored = setup.start().await;
+        assert_eq!(seen(&restored).await, seen(&app).await);
+        assert_eq!(restored.app.fleet().head(), app.app.fleet().head());
+        let removed = app.store.removed("").await.unwrap();
+        assert_eq!(restored.store.removed("").await.unwrap(), removed);
+        assert_eq!(removed.len(), 1);
+        // The same again, but for when it was made.
+        let again = restored.get("/backup").token(WRITE).await.expect(200);
+        assert_eq!(lines(&again)[1..], all[1..]);
+        // What must be unique still is.
+        let mut taken = bare("other");
+        taken["cluster_dns"] = json!(DEMO_DNS.to_uppercase());
+        restored.post("/clusters", &taken).await.problem(409, "exists");
+        namespaces(&restored, ["next".to_owned()]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kept() {
+    let app = compacted(Setup::default()).await;
+    let reply = app.get("/backup").token(WRITE).await.expect(200);
+    let good: Vec<_> = reply.text().lines().map(str::to_owned).collect();
+    let target = Setup::default().sqlite();
+    let store = flux_resourceset::app::startup::open(&target.config).await.unwrap();
+    let refuse = async |lines: &[String], end: &str| {
+        let file = target.file("bad.jsonl", &format!("{}{end}", lines.join("\n")));
+        let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
+        assert_eq!(store.head().await.unwrap().revision, Revision::ZERO, "{refused}");
+        assert!(store.load().await.unwrap().resources.is_empty(), "{refused}");
+        assert!(store.applied().await.unwrap().is_empty(), "{refused}");
+        assert_eq!(store.checkpoint().await.unwrap(), None, "{refused}");
+        let (_, rest) = refused.split_once("bad.jsonl: ").unwrap();
+        rest.to_owned()
+    };
+    let edited = |at: usize, from: &str, to: &str| {
+        let mut lines = good.clone();
+        assert!(lines[at].contains(from), "{}", lines[at]);
+        lines[at] = lines[at].replacen(from, to, 1);
+        lines
+    };
+    let without = |at: usize| {
+        let mut lines = good.clone();
+        lines.remove(at);
+        lines
+    };
+    let swapped = |a: usize, b: usize| {
+        let mut lines = good.clone();
+        lines.swap(a, b);
+        lines
+    };
+    let last = good.len() - 1;
+    let cut_off = "the file ends before its end: it was cut off";
+    for end in [1, 3, 8, last] {
+        assert_eq!(refuse(&good[..end], "\n").await, format!("line {}: {cut_off}", end + 1));
+    }
+    assert_eq!(refuse(&good, "").await, format!("line {}: {cut_off}", last + 1));
+    let half = good[last - 1].len() / 2;
+    let mut torn = good[..last].to_vec();
+    torn[last - 1].truncate(half);
+    assert_eq!(refuse(&torn, "").await, format!("line {last}: {cut_off}"));
+
+    let changed = "is not what was written: its digest does not follow from its content and the revision before it";
+    assert_eq!(
+        refuse(&edited(1, "\"actor\":\"write\"", "\"actor\":\"eve\""), "\n").await,
+        format!("line 2: revision 7 {changed}")
+    );
+    assert_eq!(
+        refuse(&edited(1, "\"node_count\":4", "\"node_count\":5"), "\n").await,
+        format!("line 2: revision 7 {changed}")
+    );
+    assert_eq!(
+        refuse(&without(2), "\n").await,
+        "line 3: revision 8 is missing: 9 comes in its place"
+    );
+    assert_eq!(
+        refuse(&swapped(1, 2), "\n").await,
+        "line 2: revision 7 is missing: 8 comes in its place"
+    );
+    let wrong_end = "it is not the end of what comes before it: lines are missing";
+    assert_eq!(refuse(&without(4), "\n").await, format!("line {last}: {wrong_end}"));
+    assert_eq!(
+        refuse(&without(last - 1), "\n").await,
+        format!("line {last}: {wrong_end}")
+    );
+    // The counts can be brought in line. The state and the checkpoint cannot.
+    let mut fewer = without(last - 1);
+    let resources = good.iter().filter(|line| line.starts_with("{\"resource\"")).count();
+    let count = |number: usize| format!("\"resources\":{number}");
+    fewer[last - 1] = fewer[last - 1].replace(&count(resources), &count(resources - 1));
+    let state = "what no revision after 6 touched is not what it was at the checkpoint there: the state or the checkpoint was changed";
+    assert_eq!(refuse(&fewer, "\n").await, format!("line {last}: {state}"));
+    let its_line = format!("{{\"resource\":{{\"kind\":\"clusters\",\"id\":\"{DEMO}\"");
+    let demo = good.iter().position(|line| line.starts_with(&its_line)).unwrap();
+    let differs = format!("clusters/{DEMO} is not what revision 7 left: the state was changed");
+    let found = refuse(&edited(demo, "\"node_count\":4", "\"node_count\":5"), "\n").await;
+    assert_eq!(found, format!("line {}: {differs}", demo + 1));
+
+    let mut later = good.clone();
+    later.push(good[last].clone());
+    assert_eq!(
+        refuse(&later, "\n").await,
+        format!("line {}: the file goes on after its end", last + 2)
+    );
+    let newer = edited(0, "\"version\":1", "\"version\":2");
+    assert!(refuse(&newer, "\n").await.contains("this release knows 1"));
+    assert!(
+        refuse(&without(0), "\n")
+            .await
+            .contains("line 1: a backup of flux-resourceset begins otherwise")
+    );
+    assert!(
+        refuse(&["hello".to_owned()], "\n")
+            .await
+            .starts_with("line 1: it is no line of a backup")
+    );
+    assert!(refuse(&[], "").await.starts_with("line 1: "));
+    let deep = format!(
+        "{{\"resource\":{{\"kind\":\"namespaces\",\"id\":\"x\",\"body\":{}1{}}}}}",
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    let mut nested = good.clone();
+    nested.insert(last, deep);
+    assert!(refuse(&nested, "\n").await.contains("it is no line of a backup"));
+
+    let file = target.file("good.jsonl", reply.text());
+    backup::restore(&*store, &file, false).await.unwrap();
+    let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
+    assert!(
+        refused.ends_with("is not empty: it is at revision 10; --replace replaces everything in it"),
+        "{refused}"
+    );
+    backup::restore(&*store, &file, true).await.unwrap();
+    verify(&*store, &[app.app.fleet().head()]).await.unwrap();
+}

@@ -1,0 +1,94 @@
+//! Cutting the log: a checkpoint takes the place of old revisions at once, and their rows go bit by bit.
+
+use std::time::Duration;
+
+use fleet::log::{Checkpoint, Head, Revision};
+use sqlx::{Connection, SqliteConnection};
+
+use super::{Sqlite, digest_of, head, head_of, integer};
+use crate::CommitError;
+
+/// How many rows go at a time. Other writers wait for as long as that takes.
+const AT_ONCE: i64 = 2000;
+
+/// And how long they have in between. SQLite lets nobody stand in line: whoever asks at the right moment is next.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The rows that go, in an order in which nothing that is half gone is read.
+const SWEEPS: [&str; 2] = [
+    "DELETE FROM changes WHERE rowid IN (SELECT rowid FROM changes WHERE revision <= ? ORDER BY revision LIMIT ?)",
+    "DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions WHERE revision <= ? ORDER BY revision LIMIT ?)",
+];
+
+pub(super) async fn checkpoint(conn: &mut SqliteConnection) -> sqlx::Result<Option<Checkpoint>> {
+    let row = sqlx::query("SELECT revision, digest, state FROM checkpoint")
+        .fetch_optional(conn)
+        .await?;
+    let checkpoint = |row| {
+        Ok(Checkpoint {
+            head: head_of(&row)?,
+            state: digest_of(&row, 2)?,
+        })
+    };
+    row.map(checkpoint).transpose()
+}
+
+pub(super) async fn put(conn: &mut SqliteConnection, checkpoint: Checkpoint) -> sqlx::Result<()> {
+    sqlx::query("INSERT OR REPLACE INTO checkpoint (only, revision, digest, state) VALUES (1, ?, ?, ?)")
+        .bind(integer(checkpoint.head.revision.0))
+        .bind(checkpoint.head.digest.0.to_vec())
+        .bind(checkpoint.state.0.to_vec())
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+impl Sqlite {
+    pub(super) async fn cut(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
+        // A connection of its own: commits of this process take turns with it like everyone else's.
+        let mut conn = self.file.connect().await?;
+        let cut = async {
+            if !place(&mut conn, checkpoint).await? {
+                return Ok(false);
+            }
+            for sweep in SWEEPS {
+                loop {
+                    let swept = sqlx::query(sweep)
+                        .bind(integer(checkpoint.head.revision.0))
+                        .bind(AT_ONCE);
+                    if swept.execute(&mut conn).await?.rows_affected() == 0 {
+                        break;
+                    }
+                    self.committed.notify_one();
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            Ok(true)
+        };
+        let done = cut.await.map_err(|e| self.error(&e))?;
+        conn.close().await.map_err(|e| self.error(&e))?;
+        if done { Ok(()) } else { Err(CommitError::Conflict) }
+    }
+}
+
+/// Puts a checkpoint in place; false if it does not belong there.
+async fn place(conn: &mut SqliteConnection, wanted: Checkpoint) -> sqlx::Result<bool> {
+    let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
+    if checkpoint(&mut tx).await? == Some(wanted) {
+        return Ok(true);
+    }
+    let sql = "SELECT revision, digest FROM revisions \
+         WHERE revision = ? AND revision > (SELECT ifnull(max(revision), 0) FROM checkpoint)";
+    let row = sqlx::query(sql)
+        .bind(integer(wanted.head.revision.0))
+        .fetch_optional(&mut *tx)
+        .await?;
+    let there: Option<Head> = row.map(|row| head_of(&row)).transpose()?;
+    let last: Revision = head(&mut tx).await?.revision;
+    if there != Some(wanted.head) || wanted.head.revision >= last {
+        return Ok(false);
+    }
+    put(&mut tx, wanted).await?;
+    tx.commit().await?;
+    Ok(true)
+}

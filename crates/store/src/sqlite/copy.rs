@@ -1,0 +1,224 @@
+//! The whole store, out and in: one long read that sees one moment, and one long write that nobody sees before its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fleet::log::{Batch, Change, Checkpoint, Head, Resource, Revision, RevisionRecord};
+use futures_util::TryStreamExt;
+use sqlx::{Connection, SqliteConnection};
+use tokio::sync::Notify;
+
+use super::file::File;
+use super::{Names, SELECT_LOG, Script, add_row, compact, head, head_of, integer, resource_of};
+use crate::bell::Bell;
+use crate::{EXPORTED, Export, Restore, StoreError, size_of};
+
+/// A connection of its own, whose transaction is the moment.
+#[derive(Debug)]
+pub(super) struct Exporting {
+    file: File,
+    conn: SqliteConnection,
+    head: Head,
+    checkpoint: Option<Checkpoint>,
+    applied: BTreeMap<String, String>,
+    /// The last revision that was given.
+    revision: Revision,
+    /// The last resource that was given.
+    resource: (String, String),
+}
+
+impl Exporting {
+    pub(super) async fn begin(file: &File) -> Result<Self, StoreError> {
+        let mut file = file.clone();
+        // Nobody is to wait for rows that may be a megabyte each.
+        file.options = file.options.row_buffer_size(16).pragma("query_only", "ON");
+        let mut conn = file.connect().await?;
+        let begin = async {
+            sqlx::query("BEGIN").execute(&mut conn).await?;
+            let head = head(&mut conn).await?;
+            let checkpoint = compact::checkpoint(&mut conn).await?;
+            let applied = sqlx::query_as("SELECT key, value FROM applied").fetch_all(&mut conn);
+            Ok((head, checkpoint, applied.await?.into_iter().collect()))
+        };
+        let (head, checkpoint, applied) = begin.await.map_err(|e| file.error(&e))?;
+        Ok(Exporting {
+            file,
+            conn,
+            head,
+            checkpoint,
+            applied,
+            revision: checkpoint
+                .map(|checkpoint| checkpoint.head.revision)
+                .unwrap_or_default(),
+            resource: Default::default(),
+        })
+    }
+}
+
+#[async_trait]
+impl Export for Exporting {
+    fn head(&self) -> Head {
+        self.head
+    }
+
+    fn checkpoint(&self) -> Option<Checkpoint> {
+        self.checkpoint
+    }
+
+    fn applied(&self) -> &BTreeMap<String, String> {
+        &self.applied
+    }
+
+    async fn revisions(&mut self) -> Result<Vec<RevisionRecord>, StoreError> {
+        let sql = format!(
+            "{SELECT_LOG} FROM revisions r LEFT JOIN changes c ON c.revision = r.revision \
+             WHERE r.revision > ? ORDER BY r.revision, c.idx"
+        );
+        let read = async {
+            let mut rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+                .bind(integer(self.revision.0))
+                .fetch(&mut self.conn);
+            let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
+            let mut size = 0;
+            while let Some(row) = rows.try_next().await? {
+                if let Some(last) = records.last()
+                    && last.revision != head_of(&row)?.revision
+                {
+                    size += size_of(last);
+                    if size > EXPORTED {
+                        break;
+                    }
+                }
+                add_row(&mut records, &row, &mut names)?;
+            }
+            Ok(records)
+        };
+        let records = read.await.map_err(|e| self.file.error(&e))?;
+        if let Some(last) = records.last() {
+            self.revision = last.revision;
+        }
+        Ok(records)
+    }
+
+    async fn resources(&mut self) -> Result<Vec<Resource>, StoreError> {
+        let read = async {
+            let sql = "SELECT kind, id, body, origin FROM resources WHERE (kind, id) > (?, ?) ORDER BY kind, id";
+            let mut rows = sqlx::query(sql)
+                .bind(&self.resource.0)
+                .bind(&self.resource.1)
+                .fetch(&mut self.conn);
+            let (mut resources, mut names) = (Vec::<Resource>::new(), Names::default());
+            let mut size = 0;
+            while size < EXPORTED
+                && let Some(row) = rows.try_next().await?
+            {
+                let resource = resource_of(&row, &mut names)?;
+                size += resource.body.as_str().len();
+                resources.push(resource);
+            }
+            Ok(resources)
+        };
+        let resources = read.await.map_err(|e| self.file.error(&e))?;
+        if let Some(last) = resources.last() {
+            self.resource = (last.kind.to_string(), last.id.to_string());
+        }
+        Ok(resources)
+    }
+}
+
+/// One transaction. When it is dropped, so is its connection, and SQLite rolls back.
+#[derive(Debug)]
+pub(super) struct Restoring {
+    file: File,
+    conn: SqliteConnection,
+    bell: Arc<Bell>,
+    committed: Arc<Notify>,
+}
+
+impl Restoring {
+    pub(super) async fn begin(
+        file: &File,
+        replace: bool,
+        bell: Arc<Bell>,
+        committed: Arc<Notify>,
+    ) -> Result<Self, StoreError> {
+        let mut conn = file.connect().await?;
+        let begin = async {
+            sqlx::query("BEGIN IMMEDIATE").execute(&mut conn).await?;
+            let revision = head(&mut conn).await?.revision;
+            if replace {
+                const EVERYTHING: &str = "DELETE FROM changes; DELETE FROM revisions; DELETE FROM resources; \
+                     DELETE FROM applied; DELETE FROM checkpoint";
+                sqlx::raw_sql(EVERYTHING).execute(&mut conn).await?;
+            }
+            Ok(revision)
+        };
+        match begin.await.map_err(|e| file.error(&e))? {
+            revision if !replace && revision > Revision::ZERO => Err(StoreError::NotEmpty {
+                place: file.place(),
+                revision,
+            }),
+            _ => Ok(Restoring {
+                file: file.clone(),
+                conn,
+                bell,
+                committed,
+            }),
+        }
+    }
+
+    async fn run(&mut self, script: Script) -> Result<(), StoreError> {
+        let ran = script.run(&mut self.conn).await;
+        ran.map_err(|e| self.file.error(&e))
+    }
+}
+
+#[async_trait]
+impl Restore for Restoring {
+    async fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        let put = compact::put(&mut self.conn, checkpoint).await;
+        put.map_err(|e| self.file.error(&e))
+    }
+
+    async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError> {
+        let mut script = Script::default();
+        script.log(records);
+        self.run(script).await
+    }
+
+    async fn resources(&mut self, resources: Vec<(Resource, Option<String>)>) -> Result<(), StoreError> {
+        let made = resources.into_iter().map(|(resource, unique)| Change {
+            kind: resource.kind,
+            id: resource.id,
+            before: None,
+            after: Some(resource.body),
+            origin: resource.origin,
+            unique,
+            keeps_unique: false,
+        });
+        let mut script = Script::default();
+        script.state(&Batch {
+            changes: made.collect(),
+            ..Batch::default()
+        });
+        self.run(script).await
+    }
+
+    async fn applied(&mut self, notes: Vec<(String, String)>) -> Result<(), StoreError> {
+        let mut script = Script::default();
+        script.state(&Batch {
+            applied: notes,
+            ..Batch::default()
+        });
+        self.run(script).await
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
+        let committed = sqlx::query("COMMIT").execute(&mut self.conn).await;
+        committed.map_err(|e| self.file.error(&e))?;
+        self.bell.ring();
+        self.committed.notify_one();
+        self.conn.close().await.map_err(|e| self.file.error(&e))
+    }
+}
