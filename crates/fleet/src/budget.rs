@@ -54,7 +54,7 @@ impl Fleet {
             }
         }
         let losses = Effect::losses(self, after, changes);
-        losses.judge_protection(self, after)?;
+        losses.judge_protection(self)?;
         let removed = judge(&losses, guard)?;
         Ok((outcome, removed))
     }

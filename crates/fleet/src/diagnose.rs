@@ -76,7 +76,7 @@ impl Fleet {
             };
             let effective = Effective::new(kind, definition.value(), reference, document);
             if !is_off(&kind.flux.off, &effective) {
-                found.extend(ignored(kind, definition.value(), &effective));
+                found.extend(ignored(kind, &effective));
             }
         }
         found.extend(self.stalls_of(kind, document));
@@ -97,7 +97,8 @@ impl Fleet {
             };
             let effective = Effective::new(kind, definition.value(), reference, document);
             if !is_off(&kind.flux.off, &effective) {
-                running.insert(id, (definition, kind.renders(definition.value())));
+                let rule = kind.render(|field| effective.get(field));
+                running.insert(id, (definition, rule.map(|rule| rule.object.as_str())));
             }
         }
         let mut found = Vec::new();
@@ -121,8 +122,8 @@ impl Fleet {
 }
 
 /// What an input has and the object that Flux makes of it has no use for.
-fn ignored(kind: &Kind, definition: &Value, effective: &Effective<'_>) -> Vec<Diagnostic> {
-    let Some(rule) = kind.render(definition) else {
+fn ignored(kind: &Kind, effective: &Effective<'_>) -> Vec<Diagnostic> {
+    let Some(rule) = kind.render(|field| effective.get(field)) else {
         return Vec::new();
     };
     let id = effective.get("id").and_then(Value::as_str).unwrap_or_default();

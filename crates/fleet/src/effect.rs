@@ -33,6 +33,8 @@ pub struct ClusterEffect {
     pub environment: Box<str>,
     /// Whether the change decommissions it.
     pub deleted: bool,
+    /// The cluster that had the DNS name before, if one had.
+    pub before: Option<Arc<str>>,
     /// Per path. Clusters that a change does the same to share it.
     pub inputs: Vec<(Arc<str>, Arc<ListEffect>)>,
     /// Dependencies that stall after the change and did not before.
@@ -51,6 +53,9 @@ pub struct ListEffect {
     /// How many of those compared Flux still has something of afterwards.
     #[serde(skip)]
     left: usize,
+    /// The whole of each input that Flux makes something new of: what is planned is that content, not only its id.
+    #[serde(skip)]
+    fresh: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -135,7 +140,8 @@ fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document: &'a Value)
         let definition = definitions.get(id)?.value();
         let effective = Effective::new(kind, definition, reference, document);
         let off = diagnose::is_off(&kind.flux.off, &effective);
-        let object = (!off).then(|| kind.renders(definition));
+        let rule = || kind.render(|field| effective.get(field));
+        let object = (!off).then(|| rule().map(|rule| rule.object.as_str()));
         Some(Input { id, effective, object })
     });
     found.collect()
@@ -198,20 +204,25 @@ impl Effect {
         }
     }
 
-    /// Refuses to take everything of some kind from a cluster that is protected, and stays so.
-    pub fn judge_protection(&self, before: &Fleet, after: &Fleet) -> Result<(), Refusal> {
-        let protected = |fleet: &Fleet, id: &str| fleet.cluster(id).is_some_and(|cluster| cluster.head().protected);
+    /// Refuses to take everything of some kind from a cluster that was protected until now: lifting that is a revision of its own.
+    /// Whether one may be deleted is judged where it is.
+    pub fn judge_protection(&self, before: &Fleet) -> Result<(), Refusal> {
+        let protected = |id: &str| before.cluster(id).is_some_and(|cluster| cluster.head().protected);
         let emptied = self.clusters.iter().find_map(|cluster| {
             let (path, _) = cluster
                 .inputs
                 .iter()
                 .find(|(_, list)| !list.lost.is_empty() && list.left == 0)?;
-            (protected(before, &cluster.id) && protected(after, &cluster.id)).then_some((cluster, path))
+            let held = cluster
+                .before
+                .as_deref()
+                .filter(|id| !cluster.deleted && protected(id))?;
+            Some((held, path))
         });
-        let Some((cluster, path)) = emptied else {
+        let Some((held, path)) = emptied else {
             return Ok(());
         };
-        let id = cluster.id.to_string();
+        let id = held.to_owned();
         let detail =
             format!("cluster \"{id}\" is protected, and would lose all of {path}: set \"protected\" to false first");
         let mut refusal = Refusal::new(Reason::Protected, detail);
@@ -245,7 +256,7 @@ impl Effect {
             for (path, list) in &cluster.inputs {
                 part(path);
                 let text = texts.entry(Arc::as_ptr(list));
-                part(text.or_insert_with(|| serde_json::to_string(&**list).unwrap_or_default()));
+                part(text.or_insert_with(|| serde_json::to_string(&(&**list, &list.fresh)).unwrap_or_default()));
             }
         }
         Digest(hash.finalize().into())
@@ -291,6 +302,7 @@ impl<'a> Comparison<'a> {
             dns: head.dns.clone(),
             environment: head.environment.clone(),
             deleted: false,
+            before: None,
             inputs: Vec::new(),
             warnings: Vec::new(),
         };
@@ -342,9 +354,11 @@ impl<'a> Comparison<'a> {
             (Detail::Full, Told::Cluster(_)) => self.new_stalls(old.as_ref(), new.as_ref()),
             _ => Vec::new(),
         };
+        let holder = before.cluster().map(|cluster| cluster.document().id.clone());
         let deleted = matches!((&before, &after), (Told::Cluster(_), Told::Nothing));
         let effect = self.entry(cluster);
         effect.deleted = deleted;
+        effect.before = holder;
         effect.inputs = lists;
         effect.warnings = warnings;
     }
@@ -399,7 +413,7 @@ impl<'a> Comparison<'a> {
             if whole.contains(&cluster.head().dns_key) {
                 continue;
             }
-            if cluster.head().protected {
+            if cluster.head().protected && (objects || switched) {
                 // Whether all is gone takes a look at the rest.
                 self.whole(&cluster.head().dns_key);
                 continue;
@@ -428,6 +442,7 @@ impl<'a> Comparison<'a> {
             }
             let cluster = cluster.clone();
             let effect = self.entry(&cluster);
+            effect.before = Some(cluster.document().id.clone());
             if !list.is_empty() || !list.lost.is_empty() {
                 effect.inputs.push((path.clone(), list));
             }
@@ -457,6 +472,13 @@ fn compare_lists(
         ..ListEffect::default()
     };
     let find = |all: &'_ [Input<'_>], id: &str| all.iter().position(|input| input.id == id);
+    let whole = |kind: &Kind, input: &Input<'_>, block: &Option<Value>| {
+        let mut value = input.effective.nested(kind);
+        if let Some(block) = block {
+            value.insert("cluster".into(), block.clone());
+        }
+        Value::Object(value)
+    };
     // Lists are mostly as they were, so the same place is looked at first.
     for (n, before) in old.iter().enumerate() {
         let place = match new.get(n) {
@@ -476,17 +498,13 @@ fn compare_lists(
         if detail == Detail::Losses {
             continue;
         }
+        if after.object.is_some() && before.object != after.object {
+            effect.fresh.push(whole(new_kind, after, &None).to_string());
+        }
         let same_block = old_block == new_block;
         if same_block && std::ptr::eq(old_kind, new_kind) && before.effective.same(&after.effective) {
             continue;
         }
-        let whole = |kind: &Kind, input: &Input<'_>, block: &Option<Value>| {
-            let mut value = input.effective.nested(kind);
-            if let Some(block) = block {
-                value.insert("cluster".into(), block.clone());
-            }
-            Value::Object(value)
-        };
         let fields = differences(
             Some(&whole(old_kind, before, old_block)),
             Some(&whole(new_kind, after, new_block)),
@@ -500,7 +518,10 @@ fn compare_lists(
     }
     if detail == Detail::Full {
         let added = new.iter().filter(|input| find(old, input.id).is_none());
-        effect.added = added.map(|input| input.id.to_owned()).collect();
+        for input in added {
+            effect.added.push(input.id.to_owned());
+            effect.fresh.push(whole(new_kind, input, &None).to_string());
+        }
     }
     effect
 }

@@ -1,6 +1,6 @@
 //! The fleet as it was: made from the fleet as it is, and what the log says came before each change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -90,7 +90,7 @@ impl Fleet {
                 changes.iter().filter(this).collect()
             }
             Scope::Clusters(selector) => {
-                let mut ids = std::collections::BTreeSet::new();
+                let mut ids = BTreeSet::new();
                 let mut failed = None;
                 for fleet in [self, then] {
                     match Selector::for_fleet(selector, fleet) {
@@ -109,7 +109,8 @@ impl Fleet {
             }
         };
         wanted.retain(|change| &*change.kind != DECOMMISSIONS);
-        Ok(restore(wanted))
+        let dangled = then.dangling().map(|(kind, id, _)| format!("{kind}/{id}")).collect();
+        Ok(restore(wanted, dangled))
     }
 
     /// What takes back one revision, and only that one.
@@ -137,13 +138,14 @@ impl Fleet {
             refusal.resources = moved;
             return Err(refusal);
         }
-        Ok(restore(back.iter().collect()))
+        Ok(restore(back.iter().collect(), BTreeSet::new()))
     }
 }
 
 /// Operations that lead where the changes do, in an order that holds: kinds come before what is of them and go after it,
 /// definitions come before clusters refer to them.
-fn restore(mut changes: Vec<&Change>) -> Vec<Operation> {
+fn restore(mut changes: Vec<&Change>, dangled: BTreeSet<String>) -> Vec<Operation> {
+    let dangled = Arc::new(dangled);
     changes.sort_by_key(|change| match (&*change.kind, &change.after) {
         (KINDS, Some(_)) => 0,
         (CLUSTERS, _) => 2,
@@ -154,7 +156,14 @@ fn restore(mut changes: Vec<&Change>) -> Vec<Operation> {
     let operations = changes.into_iter().map(|change| {
         let value: Option<Value> = change.after.as_ref().map(Json::parse);
         let id = change.id.to_string();
-        Operation::new(&*change.kind, Verb::Restore { id, value })
+        Operation::new(
+            &*change.kind,
+            Verb::Restore {
+                id,
+                value,
+                dangled: dangled.clone(),
+            },
+        )
     });
     operations.collect()
 }

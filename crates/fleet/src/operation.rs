@@ -1,5 +1,6 @@
 //! What can be asked of a fleet: the operations of a batch. A single request is a batch of one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -61,6 +62,8 @@ pub enum Verb {
     Restore {
         id: String,
         value: Option<Value>,
+        /// Definitions that were referred to then without being there: `kind/id`.
+        dangled: Arc<BTreeSet<String>>,
     },
     /// Sets and removes values that clusters give a definition.
     Patch {

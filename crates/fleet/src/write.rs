@@ -198,20 +198,22 @@ impl Draft<'_> {
                 }
                 Ok(())
             }
-            (name, Verb::Restore { id, value: None }) => {
+            (name, Verb::Restore { id, value: None, .. }) => {
                 let kind = self.kind(name)?;
                 match self.now().document(name, id) {
                     Some(_) => self.delete(n, &kind, id, false),
                     None => Ok(()),
                 }
             }
-            (name, Verb::Restore { id, value: Some(value) }) => {
-                let kind = self.kind(name)?;
-                let errors = kind.validate(value);
-                match errors.is_empty() {
-                    true => self.put(n, name, id.as_str().into(), Some(value.clone()), origin),
-                    false => Err(self.under_value(errors)),
-                }
+            // Judged at the end: kinds that go meanwhile must not be in the way of what was there before they came.
+            (
+                name,
+                Verb::Restore {
+                    id, value: Some(value), ..
+                },
+            ) => {
+                self.kind(name)?;
+                self.put(n, name, id.as_str().into(), Some(value.clone()), origin)
             }
             (name, Verb::Delete { id, cascade }) => {
                 let kind = self.kind(name)?;
@@ -595,8 +597,11 @@ impl Draft<'_> {
     fn run_on_kinds(&mut self, n: usize, verb: &Verb, operation: &Operation) -> Result<(), Refusal> {
         let (id, value) = match verb {
             Verb::Create { id, value } | Verb::Apply { id, value } => (id.clone(), value),
-            Verb::Replace { id, value } | Verb::Restore { id, value: Some(value) } => (Some(id.clone()), value),
-            Verb::Delete { id, .. } | Verb::Restore { id, value: None } => {
+            Verb::Replace { id, value }
+            | Verb::Restore {
+                id, value: Some(value), ..
+            } => (Some(id.clone()), value),
+            Verb::Delete { id, .. } | Verb::Restore { id, value: None, .. } => {
                 self.check_version(KINDS, id, operation)?;
                 if id == CLUSTERS {
                     return Err(Refusal::at(
@@ -687,6 +692,7 @@ impl Draft<'_> {
 
     fn finish(mut self) -> Result<Outcome, Refusal> {
         self.judge_kinds()?;
+        self.judge_restored()?;
         self.end_decommissions()?;
         self.judge_dns()?;
         self.judge_references()?;
@@ -871,6 +877,28 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// What was restored as it was must hold for the kinds as they will be.
+    fn judge_restored(&self) -> Result<(), Refusal> {
+        let mut errors = Vec::new();
+        for ((kind, id), (n, _)) in &self.touched {
+            let restores = matches!(self.operations[*n].verb, Verb::Restore { value: Some(_), .. });
+            let (Some(kind), Some(document)) = (self.now().kinds().get(kind), self.now().document(kind, id)) else {
+                continue;
+            };
+            if restores && errors.len() < MOST_VIOLATIONS {
+                let found = kind.validate(&document.body.parse()).into_iter();
+                errors.extend(found.map(|error| {
+                    let detail = format!("{} \"{id}\" as it was: {}", kind.singular, error.detail);
+                    Violation::new(self.blame(&kind.name, id, &error.pointer), detail)
+                }));
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::invalid(errors)),
+        }
+    }
+
     fn ids(&self, kind: &str) -> Vec<Arc<str>> {
         match kind {
             CLUSTERS => self.now().clusters().keys().cloned().collect(),
@@ -978,7 +1006,11 @@ impl Draft<'_> {
                         .now()
                         .definitions(&kind.name)
                         .is_some_and(|all| all.get(target).is_some());
-                    if !exists && !self.rules.allow_dangling && !is_old(target) {
+                    let dangled = || match &self.operations[self.touched[&(CLUSTERS.into(), id.clone())].0].verb {
+                        Verb::Restore { dangled, .. } => dangled.contains(&format!("{}/{target}", kind.name)),
+                        _ => false,
+                    };
+                    if !exists && !self.rules.allow_dangling && !is_old(target) && !dangled() {
                         errors.push(Violation::new(
                             pointer(),
                             format!("there is no {} \"{target}\"", kind.singular),

@@ -14,6 +14,7 @@ use fleet::inputs::MAX_REPLY_BYTES;
 use fleet::kind::built_in;
 use fleet::log::{Batch, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
+use fleet::refusal::{Reason, Refusal};
 use fleet::selector::Selector;
 use fleet::snapshot::Poll;
 use fleet::write::Rules;
@@ -927,13 +928,15 @@ proptest! {
         // And restored: by a rollback of everything, or step by step by undoing each revision.
         let operations = now.rollback(&rewound, &rewind, &Scope::Fleet).unwrap();
         let restored = now.write(&operations, Rules::default());
-        let protected = |fleet: &Fleet| fleet.clusters().values().any(|cluster| cluster.head().protected);
+        // What is protected is not taken, and what dangled is not made to dangle again.
+        let may_refuse = |refusal: &Refusal, was: &Fleet| match refusal.reason {
+            Reason::Protected => true,
+            Reason::InUse => was.dangling().next().is_some(),
+            _ => false,
+        };
         match &restored {
             Ok(outcome) => prop_assert_eq!(resources(outcome.preview()), resources(then)),
-            Err(refusal) => prop_assert!(
-                refusal.reason == fleet::refusal::Reason::Protected && protected(now),
-                "{refusal:?}"
-            ),
+            Err(refusal) => prop_assert!(may_refuse(refusal, then), "{refusal:?}"),
         }
         let mut fleet = now.clone();
         for (n, record) in log.iter().enumerate().rev() {
@@ -945,7 +948,7 @@ proptest! {
                     fleet = outcome.committed(head);
                 }
                 Err(refusal) => {
-                    prop_assert!(refusal.reason == fleet::refusal::Reason::Protected, "{refusal:?}");
+                    prop_assert!(may_refuse(&refusal, &past[n]), "{refusal:?}");
                     break;
                 }
             }

@@ -734,13 +734,16 @@ impl Kind {
 
     /// What Flux makes of a definition: the kind of object, where the kind's file says it.
     pub fn renders(&self, definition: &Value) -> Option<&str> {
-        self.render(definition).map(|rule| rule.object.as_str())
+        self.render(|field| definition.get(field))
+            .map(|rule| rule.object.as_str())
     }
 
-    pub(crate) fn render(&self, definition: &Value) -> Option<&Render> {
+    /// The rule for an input whose fields are these.
+    pub(crate) fn render<'v>(&self, fields: impl Fn(&str) -> Option<&'v Value>) -> Option<&Render> {
         let holds = |rule: &&Render| {
             let matches = |(field, pattern): (&String, &Regex)| {
-                definition[field].as_str().is_some_and(|text| pattern.is_match(text))
+                let text = fields(field).and_then(Value::as_str);
+                text.is_some_and(|text| pattern.is_match(text))
             };
             rule.when.iter().all(matches)
         };

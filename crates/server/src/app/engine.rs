@@ -213,6 +213,8 @@ impl Task {
     async fn run(&mut self, mut requests: mpsc::Receiver<Request>) {
         let mut confirm = tokio::time::interval(CONFIRM_EVERY);
         confirm.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Plans tell what was removed lately, before anything is written.
+        let _away = self.remember().await;
         let store = self.store.clone();
         let mut company = Company::default();
         // Our own commits move the head too: under many of them, the log is looked at now and then, not after each.
@@ -244,8 +246,8 @@ impl Task {
     /// Commits a group of writes in one transaction, judging each against what the one before it leaves.
     async fn commit(&mut self, mut group: Vec<Request>) {
         const TRIES: usize = 100;
-        let forgot = self.remember().await.err();
         for _ in 0..TRIES {
+            let forgot = self.remember().await.err();
             let base = self.fleet.load_full();
             let start = base.head();
             let (budget, recent) = (self.budget, self.removals.lock().expect("not poisoned").clone());
@@ -323,7 +325,7 @@ impl Task {
     fn note_removed(&self, at: &str, removed: &Removed) {
         if self.budget.clusters.is_some() && removed.count() > 0 {
             let mut recent = self.removals.lock().expect("not poisoned");
-            recent.forget(&crate::before(at, self.budget.window));
+            recent.forget(&crate::before(&crate::now(), self.budget.window));
             recent.add(at, removed);
         }
     }

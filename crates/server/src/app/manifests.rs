@@ -163,11 +163,11 @@ pub fn diagnose(fleet: &Fleet, rendered: &[Rendered<'_>]) -> Vec<Diagnostic> {
     found
 }
 
-/// What a change does to the objects of a cluster, which is none before or after it, if it comes or goes.
-pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, cluster: &str) -> Result<ListEffect, String> {
+/// What a change does to the objects of the cluster that phones home with a DNS name.
+pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, dns: &str) -> Result<ListEffect, String> {
     let objects = |fleet: &Fleet| -> Result<BTreeMap<String, Value>, String> {
         let mut objects = BTreeMap::new();
-        let Some(cluster) = fleet.cluster(cluster) else {
+        let Some(cluster) = fleet.cluster_at(dns) else {
             return Ok(objects);
         };
         for rendered in render(templates, fleet, cluster) {

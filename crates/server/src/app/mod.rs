@@ -156,15 +156,15 @@ impl App {
         let refused = WriteError::Refused;
         let outcome = base.write(&write.operations, write.rules).map_err(refused)?;
         let effect = Effect::of(&base, outcome.preview(), &outcome.changes);
-        effect.judge_protection(&base, outcome.preview()).map_err(refused)?;
+        effect.judge_protection(&base).map_err(refused)?;
         let digest = effect.digest(&outcome.changes);
         if write.confirmation.plan.is_some_and(|plan| plan != digest) {
             return Err(WriteError::Refused(Refusal::plan_changed(digest)));
         }
         let objects = rendered.map_or_else(Vec::new, |page| {
             let clusters = effect.clusters.iter().skip(page.offset).take(page.limit);
-            let compare = |id: &str| manifests::compare(&self.templates, &base, outcome.preview(), id);
-            clusters.map(|cluster| compare(&cluster.id)).collect()
+            let compare = |dns: &str| manifests::compare(&self.templates, &base, outcome.preview(), dns);
+            clusters.map(|cluster| compare(&cluster.dns)).collect()
         });
         let removed = Removed::by(&effect);
         let budget = self.engine.budget();

@@ -371,9 +371,7 @@ pub async fn get(State(app): State<Arc<App>>, Path((name, id)): Path<(String, St
     query.end("revision")?;
     let fleet = app.fleet();
     if let Some(revision) = revision {
-        if name != DECOMMISSIONS {
-            kind_of(&fleet, &name)?;
-        }
+        // Its kind may be gone since.
         let body = history::resource_at(&app, &name, &id, revision).await?;
         return Ok(history::document_at(&body, revision));
     }
@@ -614,7 +612,13 @@ pub async fn kinds(State(app): State<Arc<App>>, caller: Caller) -> Reply {
 
 /// `GET /kinds/{kind}`: the document as it was put.
 pub async fn kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller) -> Reply {
-    caller.query()?.end("none")?;
+    let mut query = caller.query()?;
+    let revision = query.number("revision", 0)?.map(Revision);
+    query.end("revision")?;
+    if let Some(revision) = revision {
+        let body = history::resource_at(&app, KINDS, &name, revision).await?;
+        return Ok(history::document_at(&body, revision));
+    }
     let kind = kind_of(&app.fleet(), &name)?;
     let accept = caller
         .headers

@@ -572,3 +572,90 @@ async fn an_undo_takes_back_one_revision_and_no_other() {
     app.post("/rollback", &json!({"undo": last})).await.expect(200);
     app.get("/platform_components/extra").await.expect(200);
 }
+
+/// An id says little: what is planned is the content.
+#[tokio::test]
+async fn a_plan_is_of_what_is_told_not_only_of_its_name() {
+    let app = TestApp::start().await;
+    app.post("/clusters", &bare("q")).await.expect(201);
+    let assign =
+        json!({"operations": [{"op": "assign", "kind": "platform_components", "id": "podinfo", "cluster": "q"}]});
+    let plan = app.post("/batch?dry_run=true", &assign).await.expect(200).json();
+    let plan = plan["plan"].as_str().unwrap();
+    app.patch("/platform_components/podinfo", &json!({"component_path": "other"}))
+        .await
+        .expect(200);
+    app.post("/batch", &assign)
+        .header("if-plan-match", plan)
+        .await
+        .problem(412, "plan-changed");
+}
+
+#[tokio::test]
+async fn protection_holds_when_another_takes_the_name_and_when_time_is_turned_back() {
+    let app = TestApp::start().await;
+    app.post("/clusters", &bare("p")).await.expect(201);
+    let start = app.revision();
+    app.patch("/clusters/p", &json!({"namespaces": [{"id": "podinfo"}]}))
+        .await
+        .expect(200);
+    app.patch("/clusters/p", &json!({"protected": true})).await.expect(200);
+    let taken = json!({"operations": [
+        {"op": "merge", "kind": "clusters", "id": "p", "value": {"cluster_dns": "elsewhere.example.com"}},
+        {"op": "create", "kind": "clusters", "value": {"id": "b", "cluster_name": "b", "cluster_dns": "p.k8s.example.com", "environment": "dev"}},
+    ]});
+    let problem = app.post("/batch", &taken).await.problem(409, "protected");
+    assert_eq!(problem["clusters"], json!(["p"]));
+    app.post("/rollback", &json!({"revision": start}))
+        .await
+        .problem(409, "protected");
+    app.patch("/clusters/p", &json!({"protected": false})).await.expect(200);
+    app.post("/rollback", &json!({"revision": start})).await.expect(200);
+}
+
+#[tokio::test]
+async fn the_past_of_a_kind_that_is_gone_can_be_read_and_what_dangled_dangles_again() {
+    let seed = json!({"clusters": [{
+        "cluster_name": "old", "cluster_dns": "old.example.com", "environment": "dev", "namespaces": [{"id": "ghost"}],
+    }]});
+    let app = Setup::default().seed(&seed).start().await;
+    app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
+    app.post(
+        "/network_policies",
+        &json!({"id": "a", "target_namespace": "x", "ingress_rules": []}),
+    )
+    .await
+    .expect(201);
+    app.delete("/network_policies/a").await.expect(204);
+    app.delete("/kinds/network_policies").await.expect(204);
+    assert_eq!(
+        app.get("/network_policies/a?revision=3").await.expect(200).json()["id"],
+        "a"
+    );
+    assert_eq!(
+        app.get("/network_policies/a/history").await.expect(200).array().len(),
+        2
+    );
+    app.get("/kinds/network_policies?revision=2").await.expect(200);
+    app.get("/kinds/network_policies?revision=5")
+        .await
+        .problem(404, "not-found");
+    app.patch(
+        "/clusters/old",
+        &json!({"namespaces": [{"id": "ghost", "$patch": "delete"}]}),
+    )
+    .await
+    .expect(200);
+    app.post("/rollback", &json!({"revision": 1})).await.expect(200);
+    assert_eq!(app.read("/clusters/old").await["namespaces"], json!([{"id": "ghost"}]));
+}
+
+#[tokio::test]
+async fn a_plan_after_a_restart_knows_what_was_removed_before() {
+    let app = Setup::default().sqlite().start().await;
+    fleet(&app).await;
+    app.delete("/clusters/c00").await.expect(204);
+    let app = app.restart().await;
+    let plan = app.delete("/clusters/c01?dry_run=true").await.expect(200).json();
+    assert_eq!(plan["removals"]["window"], 2);
+}
