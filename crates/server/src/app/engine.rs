@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard, Recent};
+use fleet::kind::CLUSTERS;
 use fleet::log::{Author, Batch, Change, Removed, Revision, RevisionRecord};
-use fleet::operation::Operation;
+use fleet::operation::{Operation, Target, Verb};
 use fleet::refusal::Refusal;
 use fleet::write::Rules;
 use store::{CommitError, Store, StoreError};
@@ -93,6 +94,24 @@ pub struct WriteRequest {
     pub rules: Rules,
     pub author: Author,
     pub confirmation: Confirmation,
+}
+
+impl WriteRequest {
+    /// Whether judging it takes less time than handing it to another thread and back: it is about one cluster.
+    fn is_quick(&self) -> bool {
+        let one = |operation: &Operation| {
+            let verb = &operation.verb;
+            let selects = matches!(
+                verb,
+                Verb::Merge {
+                    on: Target::Selector(_),
+                    ..
+                }
+            );
+            operation.kind == CLUSTERS && !selects
+        };
+        matches!(self.operations.as_slice(), [operation] if one(operation))
+    }
 }
 
 struct Request {
@@ -251,11 +270,16 @@ impl Task {
             let base = self.fleet.load_full();
             let start = base.head();
             let (budget, recent) = (self.budget, self.removals.lock().expect("not poisoned").clone());
-            let judging = tokio::task::spawn_blocking(move || {
+            let quick = group.iter().all(|request| request.write.is_quick());
+            let work = move || {
                 let judged = judge(&group, base, budget, recent);
                 (group, judged)
-            });
-            let Ok((returned, judged)) = judging.await else {
+            };
+            let judged = match quick {
+                true => std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok(),
+                false => tokio::task::spawn_blocking(work).await.ok(),
+            };
+            let Some((returned, judged)) = judged else {
                 // The requests are gone with the panic, which answers them.
                 error!("judging a write panicked");
                 return;

@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// which a disk makes durable in half the time that new ones take.
 pub(super) const MAX_LOG: i64 = 64 << 20;
 
-/// Three documents of 2 KB fit a page of this size, one a page of 4 KB; larger ones make single commits slower.
-const PAGE: u32 = 8192;
+/// A row is written where it is, and with it its page: the smaller the page, the less a commit writes. Two documents of 2 KB fit.
+const PAGE: u32 = 4096;
 
 /// In KiB, as SQLite wants it said. The pages of a revision of 1,000 documents fit, also in an order that touches another
 /// index page for each; where they do not, they go to the log more than once.
