@@ -724,6 +724,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
     let get = get.reads().query("revision", "As it was at this revision.", &number);
     let get = missing(id(get))
         .answer(200, "The resource; its version is in ETag.", schema.clone())
+        .problem(410, COMPACTED)
         .problem(400, "A parameter that is not known or makes no sense.")
         .answer_plain(304, "It is still in the version that If-None-Match names.");
     add(paths, &path, "get", get);
@@ -893,6 +894,14 @@ fn admin_paths(paths: &mut Map<String, Value>) {
     let name = |operation: Operation| operation.path("kind", "The name of the kind: plural, as in its route.");
     let missing = |operation: Operation| operation.problem(404, "There is no such kind.");
     let get = Operation::new("kinds", "get_kind", "The document of a kind, as it was put.").reads();
+    let get = get
+        .query(
+            "revision",
+            "As it was at this revision.",
+            &json!({"type": "integer", "minimum": 0}),
+        )
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(410, COMPACTED);
     let get = missing(name(get))
         .answer(200, "The document.", open.clone())
         .answer_plain(304, "Not changed.");
@@ -984,6 +993,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
     .body(json!({"application/json": {"schema": body}, "application/yaml": {"schema": body}}))
     .answer(200, "Done; or the dry run.", or_dry_run(done))
     .problem(404, "There is no such revision, or nothing to roll back.")
+    .problem(410, COMPACTED)
     .problem(
         409,
         "What would be undone changed since, or the removal budget refuses.",
@@ -1004,6 +1014,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         )
         .problem(400, "A parameter that is not known or makes no sense.")
         .problem(404, "There is no such revision.")
+        .problem(410, COMPACTED)
         .problem(422, "A selector whose key means nothing.")
         .problem(503, "The store cannot be read at the moment.");
     add(paths, "/diff", "get", diff);
