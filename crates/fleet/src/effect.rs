@@ -125,12 +125,15 @@ impl<'a> Told<'a> {
     }
 }
 
+/// An object, and what it takes its content from.
+type Road<'a> = (&'a str, Option<&'a str>);
+
 /// One input, as far as it matters here.
 struct Input<'a> {
     id: &'a str,
     effective: Effective<'a>,
-    /// The object that Flux makes of it; none when it is off.
-    object: Option<Option<&'a str>>,
+    /// The objects that Flux makes of it; none when it is off.
+    object: Option<Option<Road<'a>>>,
 }
 
 fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document: &'a Value) -> Vec<Input<'a>> {
@@ -141,7 +144,7 @@ fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document: &'a Value)
         let effective = Effective::new(kind, definition, reference, document);
         let off = diagnose::is_off(&kind.flux.off, &effective);
         let rule = || kind.render(|field| effective.get(field));
-        let object = (!off).then(|| rule().map(|rule| rule.object.as_str()));
+        let object = (!off).then(|| rule().map(|rule| (rule.object.as_str(), rule.source.as_deref())));
         Some(Input { id, effective, object })
     });
     found.collect()
@@ -391,7 +394,10 @@ impl<'a> Comparison<'a> {
                 old != new
             })
         };
-        let objects = differs(&|kind, value| kind.renders(value).into());
+        let objects = differs(&|kind, value| {
+            let rule = kind.render(|field| value.get(field));
+            rule.map_or(Value::Null, |rule| serde_json::json!([rule.object, rule.source]))
+        });
         let switched = differs(&|kind, value| kind.flux.off.keys().map(|field| value[field].clone()).collect());
         let waits = differs(&|kind, value| {
             kind.flux

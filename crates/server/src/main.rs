@@ -10,7 +10,7 @@ use fleet::log::Revision;
 use flux_resourceset::app::App;
 use flux_resourceset::app::backup::{self, BackupError, RestoreError};
 use flux_resourceset::app::compact::{self, CompactError, Old};
-use flux_resourceset::app::engine::Engine;
+use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::import::{ImportError, import};
 use flux_resourceset::app::manifests;
 use flux_resourceset::app::startup::{self, StartError};
@@ -97,7 +97,8 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             start_logging(&config)?;
             let store = startup::open(&config).await?;
             let fleet = startup::prepare(&config, &*store, false).await?;
-            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget);
+            let recent = engine::recent(&*store, config.budget).await.map_err(StartError::from)?;
+            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget, recent);
             let outcome = import(&engine, file, usize::try_from(*batch).unwrap_or(usize::MAX)).await;
             drop(engine);
             let _ended = task.await;
@@ -258,16 +259,17 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     let started = async {
         let store = startup::open(config).await?;
         let fleet = startup::prepare(config, &*store, true).await?;
-        Ok::<_, StartError>((store, fleet))
+        let recent = engine::recent(&*store, config.budget).await?;
+        Ok::<_, StartError>((store, fleet, recent))
     };
-    let (store, fleet) = tokio::select! {
+    let (store, fleet, recent) = tokio::select! {
         started = started => started?,
         signal = &mut wanted_to_stop => {
             info!(signal, "stopping before the start");
             return Ok(());
         }
     };
-    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget);
+    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, recent);
     let mut app = App::new(
         config,
         engine,

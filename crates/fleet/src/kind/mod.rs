@@ -122,6 +122,9 @@ pub struct Flux {
 #[serde(deny_unknown_fields)]
 pub struct Render {
     pub object: String,
+    /// The object that it takes its content from: another one is another road, and what came by the old one goes.
+    #[serde(default)]
+    pub source: Option<String>,
     #[serde(default, deserialize_with = "patterns")]
     pub when: BTreeMap<String, Regex>,
     /// The keys of patches that such an object has a use for; all of them unless said.

@@ -137,11 +137,12 @@ impl Engine {
         fleet: Fleet,
         metrics: Arc<Metrics>,
         budget: Budget,
+        recent: Recent,
     ) -> (Engine, JoinHandle<()>) {
         let (queue, requests) = mpsc::channel(QUEUE);
         let fleet = Arc::new(ArcSwap::from_pointee(fleet));
         let status = Arc::new(Status::new());
-        let removals = RecentRemovals::default();
+        let removals = RecentRemovals::new(Mutex::new(recent));
         let (serves, served) = watch::channel(Revision::ZERO);
         let mut task = Task {
             store,
@@ -151,7 +152,7 @@ impl Engine {
             away: false,
             budget,
             removals: removals.clone(),
-            remembers: false,
+            remembers: true,
             serves,
         };
         task.status.confirm();
@@ -216,7 +217,7 @@ struct Task {
     away: bool,
     budget: Budget,
     removals: RecentRemovals,
-    /// Whether what was removed before this process followed the log has been read.
+    /// Whether everything that was removed lately is known.
     remembers: bool,
     serves: watch::Sender<Revision>,
 }
@@ -232,8 +233,6 @@ impl Task {
     async fn run(&mut self, mut requests: mpsc::Receiver<Request>) {
         let mut confirm = tokio::time::interval(CONFIRM_EVERY);
         confirm.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // Plans tell what was removed lately, before anything is written.
-        let _away = self.remember().await;
         let store = self.store.clone();
         let mut company = Company::default();
         // Our own commits move the head too: under many of them, the log is looked at now and then, not after each.
@@ -328,21 +327,13 @@ impl Task {
         answer(group, results);
     }
 
-    /// Reads what was removed before this process came, once it is needed.
+    /// Reads what was removed lately again, after a reload that may have missed some of it.
     async fn remember(&mut self) -> Result<(), StoreError> {
-        if self.remembers || self.budget.clusters.is_none() {
-            return Ok(());
+        if !self.remembers {
+            let found = recent(&*self.store, self.budget).await?;
+            *self.removals.lock().expect("not poisoned") = found;
+            self.remembers = true;
         }
-        let found = self
-            .store
-            .removed(&crate::before(&crate::now(), self.budget.window))
-            .await?;
-        let mut recent = self.removals.lock().expect("not poisoned");
-        for (at, removed) in found {
-            recent.add(&at, &removed);
-        }
-        drop(recent);
-        self.remembers = true;
         Ok(())
     }
 
@@ -459,6 +450,17 @@ impl Task {
             .clusters
             .set(i64::try_from(fleet.clusters().len()).unwrap_or(i64::MAX));
     }
+}
+
+/// What was removed within the budget's window, by whomever.
+pub async fn recent(store: &dyn Store, budget: Budget) -> Result<Recent, StoreError> {
+    let mut recent = Recent::default();
+    if budget.clusters.is_some() {
+        for (at, removed) in store.removed(&crate::before(&crate::now(), budget.window)).await? {
+            recent.add(&at, &removed);
+        }
+    }
+    Ok(recent)
 }
 
 /// How many writers there seem to be. Those of the last commit have just been answered and may well be back in a moment:

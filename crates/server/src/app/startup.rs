@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fleet::Fleet;
-use fleet::budget::{Confirmation, Guard, Recent};
+use fleet::budget::{Confirmation, Guard};
 use fleet::document::Etag;
 use fleet::json::Json;
 use fleet::kind::{self, KINDS};
@@ -18,6 +18,7 @@ use serde_json::Value;
 use store::{CommitError, Memory, Sqlite, Store, StoreError};
 use tracing::{info, warn};
 
+use super::engine::recent;
 use crate::config::{Backend, Budget, Config, ConfigError, Mode, Seed};
 
 /// This release, as it signs the kinds it brings.
@@ -248,10 +249,7 @@ async fn refresh(
         }
         let author = system("kinds of files that changed");
         let since = crate::before(&author.at, budget.window);
-        let mut recent = Recent::default();
-        for (at, removed) in store.removed(&since).await? {
-            recent.add(&at, &removed);
-        }
+        let recent = recent(store, budget).await?;
         let rules = Rules {
             batch: true,
             allow_dangling: false,

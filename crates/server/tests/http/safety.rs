@@ -230,6 +230,11 @@ async fn every_road_is_held_against_the_budget() {
         .await
         .problem(409, "removal-budget");
     assert_eq!(problem["removals"]["count"], 13);
+    // And so is a chart that comes from elsewhere.
+    let moved = json!({"oci_url": "oci://registry.example.com/charts", "oci_artifact": "chart"});
+    app.patch("/platform_components/podinfo", &moved)
+        .await
+        .problem(409, "removal-budget");
     // A kind that makes its inputs otherwise.
     let kind = app.get("/kinds/platform_components").await.expect(200).json();
     let mut changed = kind.clone();

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use clap::Parser;
 use fleet::json::Json;
 use flux_resourceset::app::App;
-use flux_resourceset::app::engine::Engine;
+use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::manifests;
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::config::{Backend, Cli, Config, Mode, Seed, TokenSource};
@@ -141,9 +141,10 @@ impl Setup {
             None => startup::open(&self.config).await?,
         };
         let fleet = startup::prepare(&self.config, &*store, true).await?;
+        let recent = engine::recent(&*store, self.config.budget).await?;
         let metrics = Arc::new(Metrics::default());
         let tokens = Arc::new(Tokens::load(&self.config)?);
-        let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), self.config.budget);
+        let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), self.config.budget, recent);
         let mut app = App::new(
             &self.config,
             engine,
