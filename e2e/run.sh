@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=$(e2e/build.sh)
 cargo build --quiet --release --package flux-resourceset --package flux-resourceset-cli --package e2e
-built=${CARGO_TARGET_DIR:-target}/release
+built=$(realpath "${CARGO_TARGET_DIR:-target}/release")
 exec "$built/e2e" --parts "$parts" --server "$built/flux-resourceset" --cli "$built/flux-resourceset-cli" "$@"
