@@ -1,5 +1,7 @@
 //! JSON texts as Go's `encoding/json` writes and scans them.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Number, Value};
 
 use crate::{float, yaml::MAX_DEPTH};
@@ -78,20 +80,27 @@ pub(crate) fn number_from_text(text: &str) -> Number {
 fn encode_string(string: &str, text: &mut String) {
     text.push('"');
     for char in string.chars() {
-        match char {
-            '"' | '\\' => text.extend(['\\', char]),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            '\x08' => text.push_str("\\b"),
-            '\x0c' => text.push_str("\\f"),
-            '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                text.push_str(&format!("\\u{:04x}", u32::from(char)));
-            }
-            _ => text.push(char),
+        match escaped(char) {
+            Some(escape) => text.push_str(&escape),
+            None => text.push(char),
         }
     }
     text.push('"');
+}
+
+/// How a character is written within a string, if not as it is.
+pub(crate) fn escaped(char: char) -> Option<Cow<'static, str>> {
+    Some(match char {
+        '"' => "\\\"".into(),
+        '\\' => "\\\\".into(),
+        '\n' => "\\n".into(),
+        '\r' => "\\r".into(),
+        '\t' => "\\t".into(),
+        '\x08' => "\\b".into(),
+        '\x0c' => "\\f".into(),
+        '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(char)).into(),
+        _ => return None,
+    })
 }
 
 /// Why a text is no JSON.

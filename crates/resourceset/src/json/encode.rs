@@ -4,7 +4,7 @@ use crate::{
     float,
     format::type_name,
     function::{Failure, MAX_BYTES, MAX_DEPTH},
-    text,
+    gojson, text,
     time::Time,
     value::{Elem, List, Map, Value},
 };
@@ -152,19 +152,12 @@ impl Encoder {
         let mut rest = bytes;
         while let Some((c, width)) = text::decode(rest) {
             match c {
-                '"' => out.extend_from_slice(b"\\\""),
-                '\\' => out.extend_from_slice(b"\\\\"),
-                '\x08' => out.extend_from_slice(b"\\b"),
-                '\x0c' => out.extend_from_slice(b"\\f"),
-                '\n' => out.extend_from_slice(b"\\n"),
-                '\r' => out.extend_from_slice(b"\\r"),
-                '\t' => out.extend_from_slice(b"\\t"),
                 '<' | '>' | '&' if self.style == Style::Raw => text::push_char(&mut out, c),
-                '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                    out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes());
-                }
                 text::REPLACEMENT if width == 1 => out.extend_from_slice(b"\\ufffd"),
-                _ => out.extend_from_slice(&rest[..width]),
+                _ => match gojson::escaped(c) {
+                    Some(escape) => out.extend_from_slice(escape.as_bytes()),
+                    None => out.extend_from_slice(&rest[..width]),
+                },
             }
             rest = &rest[width..];
         }

@@ -11,7 +11,7 @@ use fleet::json::Json;
 use fleet::kind::{self, KINDS};
 use fleet::log::{Author, Batch, Revision};
 use fleet::operation::{Operation, Verb};
-use fleet::refusal::{Refusal, Violation};
+use fleet::refusal::{Reason, Refusal, Violation};
 use fleet::write::Rules;
 use fleet::{files, yaml};
 use serde_json::Value;
@@ -263,6 +263,11 @@ async fn refresh(
         let (outcome, removed) = match fleet.change(&operations, rules, guard) {
             Ok(changed) => changed,
             Err(refusal) => {
+                if refusal.reason == Reason::RemovalBudget {
+                    warn!(
+                        "a start cannot confirm removals: put the kinds of the files over HTTP, with X-Confirm-Removals"
+                    );
+                }
                 let errors = violations(refusal);
                 warn!(
                     problems = errors.len(),

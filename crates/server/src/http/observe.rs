@@ -39,13 +39,14 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let actor = response.extensions().get::<Actor>().map_or("-", |actor| &actor.name);
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     let shown = id.to_str().unwrap_or_default();
-    let problem = response.extensions().get::<problem::Name>().map(|name| name.0);
+    let told = response.extensions().get::<problem::Told>();
+    let (problem, detail) = (told.map(|told| told.name), told.map(|told| &*told.detail));
     // Reads that went well are many and say little.
     let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD);
     if quiet {
         debug!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
     } else {
-        info!(%method, route, path = uri.path(), status, problem, milliseconds, request_id = shown, actor, "request");
+        info!(%method, route, path = uri.path(), status, problem, detail, milliseconds, request_id = shown, actor, "request");
     }
     let labels = RequestLabels {
         method: method_name(&method),

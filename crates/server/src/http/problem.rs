@@ -25,9 +25,12 @@ pub struct Problem {
     header: Option<(&'static str, &'static str)>,
 }
 
-/// What a response that is a problem is called, for the log.
-#[derive(Clone, Copy, Debug)]
-pub struct Name(pub &'static str);
+/// What a response that is a problem says, for the log.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub name: &'static str,
+    pub detail: Box<str>,
+}
 
 /// What only some problems have.
 #[derive(Clone, Debug)]
@@ -257,7 +260,10 @@ impl IntoResponse for Problem {
         if let Some((name, value)) = self.header {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        response.extensions_mut().insert(Name(self.name));
+        response.extensions_mut().insert(Told {
+            name: self.name,
+            detail: self.detail,
+        });
         response
     }
 }

@@ -137,6 +137,8 @@ fn what_a_client_sends_cannot_forge_a_line_of_the_log() {
         1,
         "the path, escaped, and not the reason: {log}"
     );
+    let refusal = r#"problem="unauthorized" detail="a bearer token is required""#;
+    assert!(log.contains(refusal), "{log}");
 }
 
 #[test]
