@@ -18,6 +18,7 @@ use async_trait::async_trait;
 use fleet::json::Json;
 use fleet::log::{Author, Batch, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
+use sqlx::error::ErrorKind;
 use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
 use sqlx::{Connection, QueryBuilder, Row, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
@@ -207,6 +208,12 @@ impl Store for Sqlite {
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
+        if batches.is_empty() {
+            return match self.head().await? == base {
+                true => Ok(Vec::new()),
+                false => Err(CommitError::Conflict),
+            };
+        }
         let records = chain(base, batches);
         let mut turn = self.writer.lock().await;
         let holds = std::mem::take(&mut turn.holds);
@@ -345,7 +352,7 @@ async fn let_go(writer: Arc<Writer>, held: u64) {
     }
 }
 
-/// The whole transaction, up to its `COMMIT`. Where it refuses or fails, the caller ends it.
+/// The whole transaction, up to its `COMMIT`, in one trip. Where it refuses or fails, the caller ends it.
 async fn write(
     conn: &mut SqliteConnection,
     begun: bool,
@@ -353,21 +360,23 @@ async fn write(
     batches: &[Batch],
     records: &[RevisionRecord],
 ) -> sqlx::Result<Result<(), CommitError>> {
-    let mut opening = QueryBuilder::new(if begun { "" } else { "BEGIN IMMEDIATE; " });
-    let row = opening.push(SELECT_HEAD).build().fetch_optional(&mut *conn).await?;
-    if row.map_or(Ok(Head::default()), |row| head_of(&row))? != base {
-        return Ok(Err(CommitError::Conflict));
-    }
     let batch = net(batches);
-    let mut script = Script::default();
-    script.log(records);
+    let mut script = Script::new(if begun { "" } else { "BEGIN IMMEDIATE; " });
+    script.log(records, Some(base));
     script.state(&batch);
     let Err(e) = script.commit(conn).await else {
         return Ok(Ok(()));
     };
-    let violated = e.as_database_error().is_some_and(|e| e.is_unique_violation());
-    let duplicate = if violated { duplicate(conn, &batch).await? } else { None };
-    duplicate.map_or(Err(e), |duplicate| Ok(Err(duplicate)))
+    let violation = e.as_database_error().map(|e| e.kind());
+    if matches!(violation, Some(ErrorKind::NotNullViolation)) && head(conn).await? != base {
+        return Ok(Err(CommitError::Conflict));
+    }
+    if matches!(violation, Some(ErrorKind::UniqueViolation))
+        && let Some(duplicate) = duplicate(conn, &batch).await?
+    {
+        return Ok(Err(duplicate));
+    }
+    Err(e)
 }
 
 /// The statements of one transaction, sent together: each trip to the connection's thread and back costs more than a small
@@ -377,33 +386,46 @@ struct Script {
     rows: usize,
 }
 
-impl Default for Script {
-    fn default() -> Self {
+impl Script {
+    fn new(opening: &str) -> Self {
         Script {
-            sql: QueryBuilder::new(""),
+            sql: QueryBuilder::new(opening),
             rows: 0,
         }
     }
-}
 
-impl Script {
-    /// Appends the revisions to the log.
-    fn log(&mut self, records: &[RevisionRecord]) {
-        for rows in chunks(records) {
+    /// Appends the revisions to the log, if `base` is its head, where that is asked for: otherwise the first row has no digest,
+    /// which none may lack, and nothing that follows is done. It saves the trip that asking first would take.
+    fn log(&mut self, records: &[RevisionRecord], mut base: Option<Head>) {
+        for rows in records.chunks(AT_ONCE) {
             self.sql
-                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, digest, removed) ");
+                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, removed, digest) ");
             self.sql.push_values(rows, |mut row, record| {
                 row.push_bind(integer(record.revision.0))
                     .push_bind(&record.author.at)
                     .push_bind(&record.author.actor);
                 row.push_bind(&record.author.request_id)
                     .push_bind(&record.author.reason);
-                row.push_bind(&record.digest.0[..]).push_bind(record.removed.to_text());
+                row.push_bind(record.removed.to_text());
+                match base.take() {
+                    Some(base) => {
+                        let (revision, digest) = match base == Head::default() {
+                            true => (None, None),
+                            false => (Some(integer(base.revision.0)), Some(base.digest.0.to_vec())),
+                        };
+                        row.push("CASE WHEN (").push_unseparated(SELECT_HEAD).push_unseparated(") IS (");
+                        row.push_bind_unseparated(revision).push_unseparated(", ");
+                        row.push_bind_unseparated(digest).push_unseparated(") THEN ");
+                        row.push_bind_unseparated(&record.digest.0[..]);
+                        row.push_unseparated(" END")
+                    }
+                    None => row.push_bind(&record.digest.0[..]),
+                };
             });
             self.end(rows.len());
         }
         let changes: Vec<_> = records.iter().flat_map(RevisionRecord::records).collect();
-        for rows in chunks(&changes) {
+        for rows in changes.chunks(AT_ONCE) {
             self.sql
                 .push("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
             self.sql.push_values(rows, |mut row, record| {
@@ -423,14 +445,18 @@ impl Script {
     fn state(&mut self, batch: &Batch) {
         let stays = |change: &Change| change.before.is_some() && change.after.is_some() && change.keeps_unique;
         let (staying, moving): (Vec<_>, Vec<_>) = batch.changes.iter().partition(|change| stays(change));
-        // Most writes change a body. Its row is written where it is, and no index is touched.
-        for change in staying {
-            self.sql.push("UPDATE resources SET body = ");
-            self.sql.push_bind(change.after.as_ref().map(Json::as_str));
-            self.sql.push(", origin = ").push_bind(change.origin.clone());
-            self.sql.push(" WHERE kind = ").push_bind(change.kind.clone());
-            self.sql.push(" AND id = ").push_bind(change.id.clone());
-            self.end(1);
+        // Most writes change a body. Its row is written where it is, and no index is touched: the row that is offered has no
+        // unique value, which nobody else can have, and the one that is there keeps its own.
+        for rows in staying.chunks(AT_ONCE) {
+            self.sql.push("INSERT INTO resources (kind, id, origin, body) ");
+            self.sql.push_values(rows, |mut row, change| {
+                row.push_bind(change.kind.clone()).push_bind(change.id.clone());
+                row.push_bind(change.origin.clone())
+                    .push_bind(change.after.as_ref().map(Json::as_str));
+            });
+            self.sql
+                .push(" ON CONFLICT (kind, id) DO UPDATE SET origin = excluded.origin, body = excluded.body");
+            self.end(rows.len());
         }
         // All of them leave before any comes in, so that two resources can swap their unique value.
         let mut leaving: Vec<_> = moving
@@ -439,7 +465,10 @@ impl Script {
             .filter(|change| change.before.is_some())
             .collect();
         leaving.sort_by_key(|change| &change.kind);
-        for rows in leaving.chunk_by(|a, b| a.kind == b.kind).flat_map(chunks) {
+        for rows in leaving
+            .chunk_by(|a, b| a.kind == b.kind)
+            .flat_map(|kind| kind.chunks(AT_ONCE))
+        {
             // One kind at a time, which is looked up in the index; for a list of pairs, SQLite may scan the table.
             self.sql.push("DELETE FROM resources WHERE kind = ");
             self.sql.push_bind(rows[0].kind.clone()).push(" AND id IN (");
@@ -454,7 +483,7 @@ impl Script {
             .iter()
             .filter_map(|change| Some((change, change.after.as_ref()?)))
             .collect();
-        for rows in chunks(&coming) {
+        for rows in coming.chunks(AT_ONCE) {
             self.sql
                 .push("INSERT INTO resources (kind, id, unique_key, origin, body) ");
             self.sql.push_values(rows, |mut row, (change, body)| {
@@ -646,13 +675,5 @@ fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// Rows for one statement each. Their number is a power of two, so that each statement has seven texts at most, and is
-/// prepared once for each.
-fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
-    const MOST: usize = 64;
-    std::iter::from_fn(move || {
-        let (chunk, rest) = rows.split_at(1 << rows.len().min(MOST).checked_ilog2()?);
-        rows = rest;
-        Some(chunk)
-    })
-}
+/// How many rows one statement writes.
+const AT_ONCE: usize = 64;

@@ -182,8 +182,8 @@ impl Restore for Restoring {
     }
 
     async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError> {
-        let mut script = Script::default();
-        script.log(records);
+        let mut script = Script::new("");
+        script.log(records, None);
         self.run(script).await
     }
 
@@ -197,7 +197,7 @@ impl Restore for Restoring {
             unique,
             keeps_unique: false,
         });
-        let mut script = Script::default();
+        let mut script = Script::new("");
         script.state(&Batch {
             changes: made.collect(),
             ..Batch::default()
@@ -206,7 +206,7 @@ impl Restore for Restoring {
     }
 
     async fn applied(&mut self, notes: Vec<(String, String)>) -> Result<(), StoreError> {
-        let mut script = Script::default();
+        let mut script = Script::new("");
         script.state(&Batch {
             applied: notes,
             ..Batch::default()
