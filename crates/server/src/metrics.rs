@@ -44,6 +44,8 @@ pub struct Metrics {
     pub authentication_failures: Family<ReasonLabels, Counter>,
     pub connections: Gauge,
     pub reloads: Counter,
+    pub histories: Counter,
+    pub store_available: Gauge,
 }
 
 impl Default for Metrics {
@@ -108,6 +110,18 @@ impl Default for Metrics {
             "Times the snapshot was read anew as a whole",
             reloads.clone(),
         );
+        let histories = Counter::default();
+        registry.register(
+            "history_changes",
+            "Times the store turned out to have another history than the one that was served",
+            histories.clone(),
+        );
+        let store_available = Gauge::default();
+        registry.register(
+            "store_available",
+            "1 when the store answered the last time it was asked, 0 when it is away",
+            store_available.clone(),
+        );
         Metrics {
             registry,
             polls,
@@ -124,6 +138,8 @@ impl Default for Metrics {
             authentication_failures,
             connections,
             reloads,
+            histories,
+            store_available,
         }
     }
 }

@@ -413,7 +413,9 @@ impl Script {
                             true => (None, None),
                             false => (Some(integer(base.revision.0)), Some(base.digest.0.to_vec())),
                         };
-                        row.push("CASE WHEN (").push_unseparated(SELECT_HEAD).push_unseparated(") IS (");
+                        row.push("CASE WHEN (")
+                            .push_unseparated(SELECT_HEAD)
+                            .push_unseparated(") IS (");
                         row.push_bind_unseparated(revision).push_unseparated(", ");
                         row.push_bind_unseparated(digest).push_unseparated(") THEN ");
                         row.push_bind_unseparated(&record.digest.0[..]);

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard, Recent};
 use fleet::kind::CLUSTERS;
-use fleet::log::{Author, Batch, Change, Removed, Revision, RevisionRecord};
+use fleet::log::{Author, Batch, Change, Head, Removed, Revision, RevisionRecord};
 use fleet::operation::{Operation, Target, Verb};
 use fleet::refusal::Refusal;
 use fleet::write::Rules;
@@ -28,8 +28,13 @@ const MOST_WRITES: usize = 256;
 const MOST_OPERATIONS: usize = 10_000;
 /// How often the log is looked at, when the head moves all the time.
 const FOLLOW_EVERY: Duration = Duration::from_millis(10);
-/// How often the store is asked whether the snapshot is current, when nothing happens.
+/// How often the store is asked whether the snapshot is current, when nothing happens; and when it was away.
 const CONFIRM_EVERY: Duration = Duration::from_secs(5);
+const AWAY_EVERY: Duration = Duration::from_millis(500);
+/// How long a store that was away may take to show that it is back, before a write is told that it is not.
+const PROBE: Duration = Duration::from_millis(200);
+/// How long the store may take for a call before further writes are turned away instead of piling up behind it.
+const STUCK: Duration = Duration::from_secs(2);
 
 /// A write that became durable, or that changed nothing.
 #[derive(Debug)]
@@ -53,34 +58,62 @@ pub enum WriteError {
 /// What is known about the connection between snapshot and store.
 #[derive(Debug)]
 pub struct Status {
-    started: Instant,
-    /// Milliseconds after the start at which the store last confirmed the snapshot.
+    /// When time begins here: so long before the start that what the snapshot's age was then fits in.
+    epoch: Instant,
+    /// Milliseconds since then at which the store last confirmed the snapshot.
     confirmed: AtomicU64,
+    /// And at which the call of the store began that is under way; 0 when none is.
+    asked: AtomicU64,
 }
 
 impl Status {
-    fn new() -> Self {
-        Status {
-            started: Instant::now(),
+    /// Of a snapshot that is so old already.
+    fn new(age: Duration) -> Self {
+        let now = Instant::now();
+        let status = Status {
+            epoch: now.checked_sub(age + Duration::from_millis(1)).unwrap_or(now),
             confirmed: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+        };
+        if age.is_zero() {
+            status.confirm();
         }
+        status
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn since(&self, then: &AtomicU64) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(then.load(Ordering::Relaxed)))
     }
 
     fn confirm(&self) {
-        let millis = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.confirmed.store(millis, Ordering::Relaxed);
+        self.confirmed.store(self.now(), Ordering::Relaxed);
     }
 
     /// How long ago the store last confirmed that the snapshot is current.
     pub fn age(&self) -> Duration {
-        self.started
-            .elapsed()
-            .saturating_sub(Duration::from_millis(self.confirmed.load(Ordering::Relaxed)))
+        self.since(&self.confirmed)
     }
 
     /// Whether the store has been out of reach for longer than a confirmation takes.
     pub fn is_stale(&self) -> bool {
         self.age() > 3 * CONFIRM_EVERY
+    }
+
+    /// Whether the store has not answered for a while.
+    fn is_stuck(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) != 0 && self.since(&self.asked) > STUCK
+    }
+
+    /// Waits for the store's answer, in everybody's sight.
+    async fn asking<T>(&self, call: impl Future<Output = T>) -> T {
+        self.asked.store(self.now().max(1), Ordering::Relaxed);
+        let answer = call.await;
+        self.asked.store(0, Ordering::Relaxed);
+        answer
     }
 }
 
@@ -139,24 +172,47 @@ impl Engine {
         budget: Budget,
         recent: Recent,
     ) -> (Engine, JoinHandle<()>) {
+        Self::launch(store, fleet, metrics, budget, Some(recent), Duration::ZERO)
+    }
+
+    /// The same on a fleet that was current so long ago, of a store that is away.
+    pub fn start_stale(
+        store: Arc<dyn Store>,
+        fleet: Fleet,
+        metrics: Arc<Metrics>,
+        budget: Budget,
+        age: Duration,
+    ) -> (Engine, JoinHandle<()>) {
+        Self::launch(store, fleet, metrics, budget, None, age)
+    }
+
+    fn launch(
+        store: Arc<dyn Store>,
+        fleet: Fleet,
+        metrics: Arc<Metrics>,
+        budget: Budget,
+        recent: Option<Recent>,
+        age: Duration,
+    ) -> (Engine, JoinHandle<()>) {
         let (queue, requests) = mpsc::channel(QUEUE);
         let fleet = Arc::new(ArcSwap::from_pointee(fleet));
-        let status = Arc::new(Status::new());
-        let removals = RecentRemovals::new(Mutex::new(recent));
+        let status = Arc::new(Status::new(age));
+        let remembers = recent.is_some();
+        let removals = RecentRemovals::new(Mutex::new(recent.unwrap_or_default()));
         let (serves, served) = watch::channel(Revision::ZERO);
         let mut task = Task {
             store,
             fleet: fleet.clone(),
             metrics,
             status: status.clone(),
-            away: false,
+            away: !remembers,
             budget,
             removals: removals.clone(),
-            remembers: true,
+            remembers,
             serves,
         };
-        task.status.confirm();
         task.describe();
+        task.metrics.store_available.set(i64::from(!task.away));
         let running = tokio::spawn(async move { task.run(requests).await });
         let engine = Engine {
             fleet,
@@ -197,6 +253,9 @@ impl Engine {
     }
 
     pub async fn write(&self, write: WriteRequest) -> Result<Written, WriteError> {
+        if self.status.is_stuck() {
+            return Err(WriteError::Unavailable("the store does not answer".into()));
+        }
         let (reply, answer) = oneshot::channel();
         match self.queue.try_send(Request { write, reply }) {
             Ok(()) => answer.await.unwrap_or(Err(WriteError::Internal)),
@@ -222,82 +281,178 @@ struct Task {
     serves: watch::Sender<Revision>,
 }
 
-/// A group of writes that was judged: what each is answered with, what is to be committed, the fleet after all of them.
-struct Judged {
+/// Writes that share a commit: what each is answered with, what is to be committed, the fleet after all of them.
+struct Group {
+    requests: Vec<Request>,
+    operations: usize,
+    /// Why it is not known what was removed lately, if so.
+    forgot: Option<StoreError>,
+    recent: Recent,
+    base: Head,
     results: Vec<Result<Written, WriteError>>,
     batches: Vec<Batch>,
     last: Arc<Fleet>,
 }
 
+impl Group {
+    fn has_room(&self) -> bool {
+        self.requests.len() < MOST_WRITES && self.operations < MOST_OPERATIONS
+    }
+
+    /// Judges one more, against the fleet that those before it leave.
+    fn judge(&mut self, write: &WriteRequest, budget: Budget) -> Result<Written, WriteError> {
+        let since = crate::before(&write.author.at, budget.window);
+        let guard = Guard {
+            recent: &self.recent,
+            since: &since,
+            budget: budget.clusters,
+            confirmation: write.confirmation,
+        };
+        let change = self.last.change(&write.operations, write.rules, guard);
+        let (outcome, removed) = change.map_err(WriteError::Refused)?;
+        if outcome.changes.is_empty() {
+            return Ok(Written {
+                revision: self.last.revision(),
+                changes: Vec::new(),
+                fleet: self.last.clone(),
+            });
+        }
+        self.recent.add(&write.author.at, &removed);
+        let batch = Batch {
+            author: write.author.clone(),
+            changes: outcome.changes.clone(),
+            applied: Vec::new(),
+            removed,
+        };
+        let head = RevisionRecord::on(self.last.head(), &batch).head();
+        self.last = Arc::new(outcome.committed(head));
+        let written = Written {
+            revision: head.revision,
+            changes: batch.changes.clone(),
+            fleet: self.last.clone(),
+        };
+        self.batches.push(batch);
+        Ok(written)
+    }
+
+    /// Whoever asked may have gone; that is no reason to stop.
+    fn answer(self) {
+        for (request, result) in self.requests.into_iter().zip(self.results) {
+            let _gone = request.reply.send(result);
+        }
+    }
+
+    /// Nothing of it is stored. What was refused anyhow is told so.
+    fn fail(mut self, detail: &str) {
+        for result in self.results.iter_mut().filter(|result| result.is_ok()) {
+            *result = Err(WriteError::Unavailable(detail.to_owned()));
+        }
+        self.answer();
+    }
+}
+
 impl Task {
     async fn run(&mut self, mut requests: mpsc::Receiver<Request>) {
-        let mut confirm = tokio::time::interval(CONFIRM_EVERY);
-        confirm.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let store = self.store.clone();
         let mut company = Company::default();
         // Our own commits move the head too: under many of them, the log is looked at now and then, not after each.
-        let mut followed = tokio::time::Instant::now();
+        let mut followed = Instant::now();
         let mut due = None;
         loop {
+            let confirm = followed + if self.away { AWAY_EVERY } else { CONFIRM_EVERY };
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
                     Some(first) => {
-                        let group = company.gather(first, &mut requests).await;
-                        let writers = group.len();
+                        let group = self.gather(first, &mut requests, &company).await;
+                        let writers = group.requests.len();
                         self.commit(group).await;
                         company.left(writers, requests.len());
                     }
                     None => return,
                 },
                 () = store.head_moved(), if due.is_none() => due = Some(followed + FOLLOW_EVERY),
-                () = tokio::time::sleep_until(due.unwrap_or(followed)), if due.is_some() => {
+                () = tokio::time::sleep_until(due.unwrap_or(confirm).into()) => {
                     due = None;
                     self.follow().await;
-                    followed = tokio::time::Instant::now();
+                    followed = Instant::now();
                 }
-                _ = confirm.tick() => self.follow().await,
             }
         }
     }
 
-    /// Commits a group of writes in one transaction, judging each against what the one before it leaves.
-    async fn commit(&mut self, mut group: Vec<Request>) {
+    /// Takes the writes that wait, and those that may be back in a moment, judging each while the next is on its way.
+    async fn gather(&mut self, first: Request, requests: &mut mpsc::Receiver<Request>, company: &Company) -> Group {
+        let (expected, until) = (company.expected(), tokio::time::Instant::now() + Company::MOMENT);
+        let group = self.group().await;
+        let mut group = self.add(group, first).await;
+        while group.has_room() {
+            let next = match requests.try_recv() {
+                Ok(request) => Some(request),
+                Err(_) if group.requests.len() >= expected => None,
+                Err(_) => tokio::time::timeout_at(until, requests.recv()).await.ok().flatten(),
+            };
+            let Some(request) = next else { break };
+            group = self.add(group, request).await;
+        }
+        group
+    }
+
+    async fn group(&mut self) -> Group {
+        let forgot = self.remember().await.err();
+        let last = self.fleet.load_full();
+        Group {
+            requests: Vec::new(),
+            operations: 0,
+            forgot,
+            recent: self.removals.lock().expect("not poisoned").clone(),
+            base: last.head(),
+            results: Vec::new(),
+            batches: Vec::new(),
+            last,
+        }
+    }
+
+    async fn add(&self, mut group: Group, request: Request) -> Group {
+        let budget = self.budget;
+        let quick = request.write.is_quick();
+        let work = move || {
+            let judge = || group.judge(&request.write, budget);
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge));
+            let result = result.unwrap_or_else(|_| {
+                error!("judging a write panicked");
+                Err(WriteError::Internal)
+            });
+            group.operations += request.write.operations.len();
+            group.requests.push(request);
+            group.results.push(result);
+            group
+        };
+        match quick {
+            true => work(),
+            false => tokio::task::spawn_blocking(work).await.expect("panics are caught"),
+        }
+    }
+
+    /// Commits a group of writes in one transaction.
+    async fn commit(&mut self, mut group: Group) {
         const TRIES: usize = 100;
         for _ in 0..TRIES {
-            let forgot = self.remember().await.err();
-            let base = self.fleet.load_full();
-            let start = base.head();
-            let (budget, recent) = (self.budget, self.removals.lock().expect("not poisoned").clone());
-            let quick = group.iter().all(|request| request.write.is_quick());
-            let work = move || {
-                let judged = judge(&group, base, budget, recent);
-                (group, judged)
-            };
-            let judged = match quick {
-                true => std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).ok(),
-                false => tokio::task::spawn_blocking(work).await.ok(),
-            };
-            let Some((returned, judged)) = judged else {
-                // The requests are gone with the panic, which answers them.
-                error!("judging a write panicked");
-                return;
-            };
-            group = returned;
-            if judged.batches.is_empty() {
-                return answer(group, judged.results);
+            if group.batches.is_empty() {
+                return group.answer();
             }
             // What takes something away is held against what was removed before, so that must be known.
-            if let Some(error) = &forgot
-                && judged.batches.iter().any(|batch| batch.removed.count() > 0)
-            {
-                self.complain(error);
-                let results = group.iter().map(|_| Err(WriteError::Unavailable(error.to_string())));
-                let results = results.collect();
-                return answer(group, results);
+            let removes = || group.batches.iter().any(|batch| batch.removed.count() > 0);
+            if let Some(error) = group.forgot.take_if(|_| removes()) {
+                self.complain(&error);
+                return group.fail(&error.to_string());
             }
-            match self.store.commit(start, &judged.batches).await {
-                Ok(_) => return self.publish(group, judged),
+            if self.away && !self.is_back().await {
+                return group.fail("the store is away");
+            }
+            let commit = self.store.commit(group.base, &group.batches);
+            match self.status.asking(commit).await {
+                Ok(_) => return self.publish(group),
                 Err(CommitError::Conflict) => self.follow().await,
                 Err(CommitError::Duplicate { kind, id, value }) => {
                     // Cannot be after a base that was current; if it is, the state and its index disagree.
@@ -307,30 +462,46 @@ impl Task {
                 Err(CommitError::Store(error)) => {
                     self.complain(&error);
                     // It may have become durable just before the connection broke.
-                    if self.store.head().await.is_ok_and(|head| head == judged.last.head()) {
-                        return self.publish(group, judged);
+                    let head = self.status.asking(self.store.head()).await;
+                    if head.is_ok_and(|head| head == group.last.head()) {
+                        return self.publish(group);
                     }
-                    let results = group.iter().map(|_| Err(WriteError::Unavailable(error.to_string())));
-                    let results = results.collect();
-                    return answer(group, results);
+                    return group.fail(&error.to_string());
                 }
+            }
+            let requests = std::mem::take(&mut group.requests);
+            group = self.group().await;
+            for request in requests {
+                group = self.add(group, request).await;
             }
         }
         warn!(
             "giving up on {} writes: other processes write all the time",
-            group.len()
+            group.requests.len()
         );
-        let results = group
-            .iter()
-            .map(|_| Err(WriteError::Unavailable("too many other writers".into())))
-            .collect();
-        answer(group, results);
+        group.fail("too many other writers");
+    }
+
+    /// Whether a store that was away answers again. It is not waited for: clients are.
+    async fn is_back(&mut self) -> bool {
+        let head = tokio::time::timeout(PROBE, self.store.head()).await;
+        let back = matches!(head, Ok(Ok(_)));
+        if back {
+            self.welcome();
+        }
+        back
     }
 
     /// Reads what was removed lately again, after a reload that may have missed some of it.
     async fn remember(&mut self) -> Result<(), StoreError> {
         if !self.remembers {
-            let found = recent(&*self.store, self.budget).await?;
+            if self.away && !self.is_back().await {
+                return Err(StoreError::Unavailable {
+                    place: "the store".to_owned(),
+                    detail: "it has been away".to_owned(),
+                });
+            }
+            let found = self.status.asking(recent(&*self.store, self.budget)).await?;
             *self.removals.lock().expect("not poisoned") = found;
             self.remembers = true;
         }
@@ -345,24 +516,25 @@ impl Task {
         }
     }
 
-    fn publish(&mut self, group: Vec<Request>, judged: Judged) {
-        for batch in &judged.batches {
+    fn publish(&mut self, group: Group) {
+        for batch in &group.batches {
             self.note_removed(&batch.author.at, &batch.removed);
         }
         self.metrics.commits.inc();
-        self.metrics.writes.inc_by(judged.batches.len() as u64);
+        self.metrics.writes.inc_by(group.batches.len() as u64);
         // One line per commit, not per write: who wrote what is in the log of the fleet, and the requests have theirs.
-        let head = judged.last.head();
+        let head = group.last.head();
         info!(
             %head,
-            writes = judged.batches.len(),
-            changes = judged.batches.iter().map(|batch| batch.changes.len()).sum::<usize>(),
+            writes = group.batches.len(),
+            changes = group.batches.iter().map(|batch| batch.changes.len()).sum::<usize>(),
             "committed"
         );
-        self.fleet.store(judged.last);
+        self.fleet.store(group.last.clone());
         self.status.confirm();
+        self.welcome();
         self.describe();
-        answer(group, judged.results);
+        group.answer();
     }
 
     /// Takes over what was committed since, by whomever, and makes sure that it is still the same history.
@@ -371,21 +543,25 @@ impl Task {
         loop {
             let fleet = self.fleet.load_full();
             let served = fleet.head();
-            let head = match self.store.head().await {
+            let head = match self.status.asking(self.store.head()).await {
                 Ok(head) => head,
                 Err(error) => return self.complain(&error),
             };
             if head == served {
-                if std::mem::replace(&mut self.away, false) {
-                    info!("the store is back");
-                }
+                self.welcome();
                 return self.status.confirm();
             }
+            if head == Head::default() {
+                // Whatever happened to it, an empty store is no reason to forget a fleet.
+                return self.complain(&"the store is empty");
+            }
             if head.revision <= served.revision {
-                warn!(served = %served.revision, store = %head.revision, "the store has another history: reading it anew");
+                self.metrics.histories.inc();
+                warn!(%served, store = %head, "the store has another history: reading it anew");
                 return self.reload().await;
             }
-            let records = match self.store.changes(served.revision, AT_ONCE).await {
+            let changes = self.store.changes(served.revision, AT_ONCE);
+            let records = match self.status.asking(changes).await {
                 Ok(records) => records,
                 Err(StoreError::Compacted(to)) => {
                     warn!(served = %served.revision, compacted = %to, "the log was compacted meanwhile: reading the store anew");
@@ -402,7 +578,8 @@ impl Task {
                     self.describe();
                 }
                 Ok(Err(detail)) => {
-                    warn!(detail, "the log does not continue the snapshot: reading it anew");
+                    self.metrics.histories.inc();
+                    warn!(%served, store = %head, detail, "the store has another history: reading it anew");
                     return self.reload().await;
                 }
                 Err(_) => {
@@ -416,14 +593,16 @@ impl Task {
     async fn reload(&mut self) {
         self.metrics.reloads.inc();
         self.remembers = false;
-        let state = match self.store.load().await {
+        let state = match self.status.asking(self.store.load()).await {
             Ok(state) => state,
             Err(error) => return self.complain(&error),
         };
         match tokio::task::spawn_blocking(move || Fleet::load(state)).await {
             Ok(Ok(fleet)) => {
+                info!(head = %fleet.head(), "read the store anew");
                 self.fleet.store(Arc::new(fleet));
                 self.status.confirm();
+                self.welcome();
                 self.describe();
             }
             Ok(Err(detail)) => error!(
@@ -434,9 +613,19 @@ impl Task {
         }
     }
 
-    fn complain(&mut self, error: &StoreError) {
+    /// The store cannot be used: said once, not every time.
+    fn complain(&mut self, error: &dyn std::fmt::Display) {
         if !std::mem::replace(&mut self.away, true) {
+            self.metrics.store_available.set(0);
             warn!(%error, "serving the last snapshot");
+        }
+    }
+
+    /// It can.
+    fn welcome(&mut self) {
+        if std::mem::replace(&mut self.away, false) {
+            self.metrics.store_available.set(1);
+            info!("the store is back");
         }
     }
 
@@ -474,23 +663,9 @@ struct Company {
 impl Company {
     const MOMENT: Duration = Duration::from_millis(1);
 
-    async fn gather(&self, first: Request, requests: &mut mpsc::Receiver<Request>) -> Vec<Request> {
+    fn expected(&self) -> usize {
         let fresh = self.since.is_some_and(|since| since.elapsed() < 2 * Self::MOMENT);
-        let expected = if fresh { self.expected } else { 1 };
-        let until = tokio::time::Instant::now() + Self::MOMENT;
-        let mut operations = first.write.operations.len();
-        let mut group = vec![first];
-        while group.len() < MOST_WRITES && operations < MOST_OPERATIONS {
-            let next = match requests.try_recv() {
-                Ok(request) => Some(request),
-                Err(_) if group.len() >= expected => None,
-                Err(_) => tokio::time::timeout_at(until, requests.recv()).await.ok().flatten(),
-            };
-            let Some(request) = next else { break };
-            operations += request.write.operations.len();
-            group.push(request);
-        }
-        group
+        if fresh { self.expected } else { 1 }
     }
 
     /// A commit of so many writers ended, and so many others wait.
@@ -498,57 +673,6 @@ impl Company {
         self.expected = writers + waiting;
         self.since = Some(Instant::now());
     }
-}
-
-fn judge(group: &[Request], base: Arc<Fleet>, budget: Budget, mut recent: Recent) -> Judged {
-    let mut judged = Judged {
-        results: Vec::with_capacity(group.len()),
-        batches: Vec::new(),
-        last: base,
-    };
-    for request in group {
-        let WriteRequest {
-            operations,
-            rules,
-            author,
-            confirmation,
-        } = &request.write;
-        let since = crate::before(&author.at, budget.window);
-        let guard = Guard {
-            recent: &recent,
-            since: &since,
-            budget: budget.clusters,
-            confirmation: *confirmation,
-        };
-        let result = match judged.last.change(operations, *rules, guard) {
-            Err(refusal) => Err(WriteError::Refused(refusal)),
-            Ok((outcome, _)) if outcome.changes.is_empty() => Ok(Written {
-                revision: judged.last.revision(),
-                changes: Vec::new(),
-                fleet: judged.last.clone(),
-            }),
-            Ok((outcome, removed)) => {
-                recent.add(&author.at, &removed);
-                let batch = Batch {
-                    author: author.clone(),
-                    changes: outcome.changes.clone(),
-                    applied: Vec::new(),
-                    removed,
-                };
-                let head = RevisionRecord::on(judged.last.head(), &batch).head();
-                judged.last = Arc::new(outcome.committed(head));
-                let written = Written {
-                    revision: head.revision,
-                    changes: batch.changes.clone(),
-                    fleet: judged.last.clone(),
-                };
-                judged.batches.push(batch);
-                Ok(written)
-            }
-        };
-        judged.results.push(result);
-    }
-    judged
 }
 
 fn replay(fleet: &Fleet, records: &[RevisionRecord]) -> Result<Fleet, String> {
@@ -573,11 +697,4 @@ fn replay(fleet: &Fleet, records: &[RevisionRecord]) -> Result<Fleet, String> {
         fleet = fleet.follow(record)?;
     }
     Ok(fleet)
-}
-
-/// Whoever asked may have gone; that is no reason to stop.
-fn answer(group: Vec<Request>, results: Vec<Result<Written, WriteError>>) {
-    for (request, result) in group.into_iter().zip(results) {
-        let _gone = request.reply.send(result);
-    }
 }
