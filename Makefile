@@ -18,6 +18,7 @@ run: ## Build and start the server on SQLite with the demo fleet.
 	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/run.sh
 
 test: lint verify deny firestone ## Everything that must hold before a change lands.
+	scripts/postgres.sh
 	cargo test --workspace
 
 test-flux: ## The renderer against the real Flux Operator CLI, which it installs with Go (5 minutes; once 5 more).

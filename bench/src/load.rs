@@ -1,6 +1,6 @@
 //! The load: many connections that each send the next request when the reply to the last one is there.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,24 +82,28 @@ impl Source {
         match self {
             Self::Polls(all) => Ok(&all[rng.below(all.len())]),
             Self::Writes { clusters, next } => {
-                let Cluster { id, component, .. } = &clusters[rng.below(clusters.len() / clients) * clients + number];
+                let cluster = &clusters[rng.below(clusters.len() / clients) * clients + number];
                 let value = next.fetch_add(1, Ordering::Relaxed);
-                let body = format!(r#"{{"patches":{{"{component}":{{"replicaCount":"{value}"}}}}}}"#);
-                scratch.clear();
-                write!(
-                    scratch,
-                    "PATCH /clusters/{id} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAuthorization: Bearer {WRITE_TOKEN}\r\n\
-                     Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-                    body.len()
-                )?;
+                *scratch = write(cluster, value);
                 Ok(scratch)
             }
         }
     }
 }
 
+/// A patch of one value of one cluster.
+pub(crate) fn write(Cluster { id, component, .. }: &Cluster, value: u64) -> Vec<u8> {
+    let body = format!(r#"{{"patches":{{"{component}":{{"replicaCount":"{value}"}}}}}}"#);
+    let length = body.len();
+    format!(
+        "PATCH /clusters/{id} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAuthorization: Bearer {WRITE_TOKEN}\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
 /// The request that Flux Operator sends.
-fn poll(dns: &str, path: &str) -> Vec<u8> {
+pub(crate) fn poll(dns: &str, path: &str) -> Vec<u8> {
     format!(
         "GET /api/v2/flux/clusters/{dns}/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: flux-operator/v0.58.1\r\n\
          Accept: application/json\r\nAuthorization: Bearer {READ_TOKEN}\r\nAccept-Encoding: gzip\r\n\r\n"

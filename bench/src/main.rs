@@ -4,6 +4,7 @@ mod generate;
 mod http;
 mod load;
 mod measure;
+mod replicas;
 mod report;
 mod server;
 mod yardstick;
@@ -67,6 +68,7 @@ enum Part {
     Polls,
     Memory,
     Writers,
+    Replicas,
 }
 
 #[tokio::main]

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::generate::{self, Cluster};
 use crate::load::{self, Connections, Load, Source, Tally};
+use crate::replicas;
 use crate::report::Report;
 use crate::server::{Server, Syncs, other_cpu_seconds};
 use crate::{Part, Result};
@@ -85,6 +86,12 @@ impl<'a> Bench<'a> {
             let fleet = Fleet::generate(SMALL_FLEET, self.dir)?;
             let (server, _) = start(binary, &fleet).await?;
             self.memory(&server, SMALL_FLEET, 64.0)?;
+        }
+        if wanted(Part::Replicas) {
+            self.replicas(binary).await?;
+        }
+        if ![Part::Memory, Part::Polls, Part::Writers].into_iter().any(&wanted) {
+            return Ok(());
         }
         let fleet = Fleet::generate(FLEET, self.dir)?;
         let (server, size) = start(binary, &fleet).await?;
@@ -208,6 +215,27 @@ impl<'a> Bench<'a> {
         let measured = format!("{:.2}", between as f64 / commits as f64);
         let pass = between == commits;
         self.report.add(FIGURE, measured, "= 1", pass, detail);
+        Ok(())
+    }
+
+    async fn replicas(&mut self, binary: &Path) -> Result<()> {
+        const FIGURE: &str = "seen on four replicas, PostgreSQL";
+        eprintln!("{FIGURE}");
+        let fleet = Fleet::generate(SMALL_FLEET, self.dir)?;
+        // It blocks, and it says why by a panic.
+        let postgres = tokio::task::spawn_blocking(|| pgtest::Server::start(&[])).await?;
+        let url = postgres.database();
+        let delays = replicas::visibility(binary, fleet.dir.path(), &fleet.file, &fleet.clusters, &url).await?;
+        let millis = |quantile: usize| delays[(delays.len() - 1) * quantile / 1000].as_secs_f64() * 1e3;
+        let detail = format!(
+            "p50 {:.1} ms, p99.9 {:.1} ms, longest {:.1} ms of {} writes",
+            millis(500),
+            millis(999),
+            millis(1000),
+            delays.len()
+        );
+        self.report
+            .at_most(&format!("{FIGURE}, p99"), millis(990), 50.0, " ms", detail);
         Ok(())
     }
 

@@ -96,6 +96,9 @@ Memory is the resident set after every reply was polled once. Commits are `PATCH
 Syncs are the calls of fsync and fdatasync by threads that commit, counted by strace; each checkpoint allows for one more,
 because SQLite then starts its log anew.
 
+*Seen on four replicas* is how long after the acknowledgement of a write the last of four read-only processes answers a poll
+with it; the five processes share a PostgreSQL server, which is started for it in a temporary folder, on this machine.
+
 `cargo run --release -p bench -- --self-check` puts a second yardstick in the place of the product: how far its ratios are
 from 1 is the noise of the machine.
 ";

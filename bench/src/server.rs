@@ -60,10 +60,16 @@ impl Server {
         })
     }
 
-    /// Loads a fleet into a new database in `dir` and starts the server on it, as a user would.
+    /// Loads a fleet into a new SQLite database in `dir` and starts the server on it, as a user would.
     pub(crate) async fn product(binary: &Path, dir: &Path, fleet: &Path) -> Result<Self> {
+        let url = format!("sqlite://{}?mode=rwc", dir.join(DATABASE).display());
+        Self::filled(binary, dir, fleet, &url).await
+    }
+
+    /// The same with any database that is empty yet.
+    pub(crate) async fn filled(binary: &Path, dir: &Path, fleet: &Path, url: &str) -> Result<Self> {
         let log = dir.join("import.log");
-        let status = product_command(binary, dir, &log)?
+        let status = product_command(binary, dir, &log, url)?
             .arg("import")
             .arg(fleet)
             .status()
@@ -71,9 +77,19 @@ impl Server {
         if !status.success() {
             return Err(format!("import: {status}\n{}", tail(&log)).into());
         }
+        Self::started(binary, dir, url, "crud").await
+    }
+
+    /// One more that reads a database.
+    pub(crate) async fn replica(binary: &Path, dir: &Path, url: &str) -> Result<Self> {
+        Self::started(binary, dir, url, "read-only").await
+    }
+
+    async fn started(binary: &Path, dir: &Path, url: &str, mode: &str) -> Result<Self> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let log = dir.join("server.log");
-        let child = product_command(binary, dir, &log)?
+        let log = dir.join(format!("server-{}.log", addr.port()));
+        let child = product_command(binary, dir, &log, url)?
+            .env("API_MODE", mode)
             .env("LISTEN_ADDR", addr.to_string())
             .spawn()?;
         let pid = child.id().ok_or("the server ended")?;
@@ -218,7 +234,7 @@ fn count_syncs(log: &str) -> Syncs {
 const DATABASE: &str = "fleet.db";
 
 /// The product with settings of ours only: what is set in the shell of who runs this must not change the figures.
-fn product_command(binary: &Path, dir: &Path, log: &Path) -> Result<Command> {
+fn product_command(binary: &Path, dir: &Path, log: &Path, url: &str) -> Result<Command> {
     let seed = dir.join("seed.json");
     fs::write(&seed, "{}")?;
     let log = File::create(log)?;
@@ -228,10 +244,7 @@ fn product_command(binary: &Path, dir: &Path, log: &Path) -> Result<Command> {
         .env("API_MODE", "crud")
         .env("AUTH_TOKEN", READ_TOKEN)
         .env("CRUD_AUTH_TOKEN", WRITE_TOKEN)
-        .env(
-            "DATABASE_URL",
-            format!("sqlite://{}?mode=rwc", dir.join(DATABASE).display()),
-        )
+        .env("DATABASE_URL", url)
         .env("SEED_FILE", seed)
         .current_dir(dir)
         .stdin(Stdio::null())

@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use crate::json::Json;
 use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
-use crate::log::{Head, Revision, RevisionRecord, State};
+use crate::log::{Head, Resource, Revision, RevisionRecord, State};
 use crate::refusal::Violation;
 
 /// Who a cluster is: what every one of its inputs carries, and what it is looked up by.
@@ -280,6 +280,32 @@ impl Fleet {
 
     pub fn has_label(&self, key: &str) -> bool {
         self.label_keys.contains_key(key)
+    }
+
+    /// Everything that the fleet is made of, as a store keeps it: [`Fleet::load`] makes the same fleet of it.
+    pub fn resources(&self) -> impl Iterator<Item = Resource> {
+        let resource = |kind: &Arc<str>, document: &Document| Resource {
+            kind: kind.clone(),
+            id: document.id.clone(),
+            body: document.body.clone(),
+            origin: None,
+        };
+        let [kinds, clusters, decommissions] = [KINDS, CLUSTERS, DECOMMISSIONS].map(Arc::<str>::from);
+        let sources = self.sources.iter().map(move |(id, (body, origin))| Resource {
+            kind: kinds.clone(),
+            id: id.clone(),
+            body: body.clone(),
+            origin: origin.clone(),
+        });
+        let definitions = self.definitions.iter().flat_map(move |(kind, definitions)| {
+            let definitions = definitions.iter();
+            definitions.map(move |definition| resource(kind, &definition.document))
+        });
+        let of_clusters = self.clusters.values();
+        let of_clusters = of_clusters.map(move |cluster| resource(&clusters, cluster.document()));
+        let gone = self.decommissions.values();
+        let gone = gone.map(move |document| resource(&decommissions, document));
+        sources.chain(definitions).chain(of_clusters).chain(gone)
     }
 
     /// One resource, of whatever kind.

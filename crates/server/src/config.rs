@@ -88,16 +88,11 @@ pub struct Options {
         default_value = "read-only"
     )]
     pub api_mode: String,
-    /// Where the fleet is kept: `sqlite` or `memory`.
-    #[arg(
-        long,
-        env = "STORE_BACKEND",
-        global = true,
-        value_name = "STORE",
-        default_value = "sqlite"
-    )]
-    pub store_backend: String,
-    /// The SQLite database, when the store is `sqlite`.
+    /// Where the fleet is kept: `sqlite`, `postgres` or `memory` [default: what DATABASE_URL begins with].
+    #[arg(long, env = "STORE_BACKEND", global = true, value_name = "STORE")]
+    pub store_backend: Option<String>,
+    /// The database: `sqlite://FILE`, or `postgres://USER:PASSWORD@HOST/DATABASE`, with `?sslmode=verify-full` and `sslrootcert=FILE`
+    /// where TLS is to be trusted.
     #[arg(
         long,
         env = "DATABASE_URL",
@@ -147,6 +142,23 @@ pub struct Options {
         default_value = "10m"
     )]
     pub removal_window: String,
+    /// How old the snapshot may be before /ready says 503, so that balancers prefer fresh replicas: seconds, or as 90s, 10m, 2h
+    /// [default: any age].
+    #[arg(long, env = "MAX_STALENESS", global = true, value_name = "TIME")]
+    pub max_staleness: Option<String>,
+    /// A file that is kept at what is served, for a start while PostgreSQL is away.
+    #[arg(long, env = "SNAPSHOT_FILE", global = true, value_name = "FILE")]
+    pub snapshot_file: Option<PathBuf>,
+    /// Whether a start from SNAPSHOT_FILE serves at once (`true`), or waits until the store is there (`false`): an old replica beside
+    /// fresh ones makes clusters remove and reinstall.
+    #[arg(
+        long,
+        env = "ALLOW_STALE_START",
+        global = true,
+        value_name = "BOOL",
+        default_value = "false"
+    )]
+    pub allow_stale_start: String,
     /// A folder of kinds (*.yaml, *.yml, *.json) that are added to the built-in ones or replace them.
     #[arg(long, env = "RESOURCES_DIR", global = true, value_name = "DIR")]
     pub resources_dir: Option<PathBuf>,
@@ -203,6 +215,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     Sqlite,
+    Postgres,
     Memory,
 }
 
@@ -231,6 +244,9 @@ pub struct Config {
     pub write_tokens: Option<TokenSource>,
     pub seed: Seed,
     pub budget: Budget,
+    pub max_staleness: Option<Duration>,
+    pub snapshot_file: Option<PathBuf>,
+    pub allow_stale_start: bool,
     pub resources_dir: Option<PathBuf>,
     pub templates_dir: Option<PathBuf>,
     pub openapi_file: Option<PathBuf>,
@@ -318,14 +334,8 @@ impl Options {
             &self.api_mode,
             &[("read-only", Mode::ReadOnly), ("crud", Mode::Crud)],
         )?;
-        let backends = [("sqlite", Backend::Sqlite), ("memory", Backend::Memory)];
-        let backend = choose("STORE_BACKEND", &self.store_backend, &backends)?;
         let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-        if backend == Backend::Sqlite && !self.database_url.starts_with("sqlite:") {
-            // The URL may hold a password: it is not repeated.
-            let problem = "must begin with sqlite:, as in sqlite://data/flux-resourceset.db?mode=rwc";
-            return Err(ConfigError::new("DATABASE_URL", problem));
-        }
+        let backend = self.backend()?;
         let write_tokens = TokenSource {
             token: token("CRUD_AUTH_TOKEN", self.crud_auth_token.as_ref())?,
             file: self.crud_auth_token_file.clone(),
@@ -362,6 +372,17 @@ impl Options {
                 },
                 window: span("REMOVAL_WINDOW", &self.removal_window)?,
             },
+            max_staleness: self
+                .max_staleness
+                .as_deref()
+                .map(|text| span("MAX_STALENESS", text))
+                .transpose()?,
+            snapshot_file: self.snapshot_file.clone(),
+            allow_stale_start: choose(
+                "ALLOW_STALE_START",
+                &self.allow_stale_start,
+                &[("true", true), ("false", false)],
+            )?,
             resources_dir: self.resources_dir.clone(),
             templates_dir: self.templates_dir.clone(),
             openapi_file: self.openapi_file.clone(),
@@ -380,6 +401,35 @@ impl Options {
                 .filter(|text| !text.is_empty())
                 .unwrap_or_else(|| "info".to_owned()),
         })
+    }
+}
+
+impl Options {
+    /// What is named, or what the URL is of; the two must agree.
+    fn backend(&self) -> Result<Backend, ConfigError> {
+        let of_url = match self.database_url.split(':').next() {
+            Some("sqlite") => Some(Backend::Sqlite),
+            Some("postgres" | "postgresql") => Some(Backend::Postgres),
+            _ => None,
+        };
+        let named = self.store_backend.as_deref().map(|name| {
+            let backends = [
+                ("sqlite", Backend::Sqlite),
+                ("postgres", Backend::Postgres),
+                ("memory", Backend::Memory),
+            ];
+            choose("STORE_BACKEND", name, &backends)
+        });
+        // The URL may hold a password: it is not repeated.
+        let wanted = match (named.transpose()?, of_url) {
+            (Some(Backend::Memory), _) => return Ok(Backend::Memory),
+            (None, Some(backend)) => return Ok(backend),
+            (Some(named), Some(backend)) if named == backend => return Ok(backend),
+            (None, None) => "sqlite: or postgres://",
+            (Some(Backend::Postgres), _) => "postgres://, as in postgres://user:password@host/database",
+            (Some(Backend::Sqlite), _) => "sqlite:, as in sqlite://data/flux-resourceset.db?mode=rwc",
+        };
+        Err(ConfigError::new("DATABASE_URL", format!("must begin with {wanted}")))
     }
 }
 

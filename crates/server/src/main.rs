@@ -12,9 +12,10 @@ use flux_resourceset::app::backup::{self, BackupError, RestoreError};
 use flux_resourceset::app::compact::{self, CompactError, Old};
 use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::import::{ImportError, import};
-use flux_resourceset::app::manifests;
+use flux_resourceset::app::reach::{self, Started};
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::app::verify::{self, VerifyError};
+use flux_resourceset::app::{keep, manifests};
 use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
 use flux_resourceset::http::{self, Api, listen, openapi};
 use flux_resourceset::metrics::Metrics;
@@ -87,7 +88,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Some(Command::Import { file, batch }) => {
             let mut config = cli.options.read_without_tokens()?;
             if config.backend == Backend::Memory {
-                let problem = "an import into memory would be gone when it ends: choose sqlite";
+                let problem = "an import into memory would be gone when it ends: choose sqlite or postgres";
                 return Err(ConfigError::new("STORE_BACKEND", problem).into());
             }
             config.mode = Mode::Crud;
@@ -95,10 +96,10 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
                 config.log_filter = "warn".to_owned();
             }
             start_logging(&config)?;
-            let store = startup::open(&config).await?;
+            let store = reach::open(&config).await.map_err(StartError::from)?;
             let fleet = startup::prepare(&config, &*store, false).await?;
             let recent = engine::recent(&*store, config.budget).await.map_err(StartError::from)?;
-            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget, recent);
+            let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget, Ok(recent));
             let outcome = import(&engine, file, usize::try_from(*batch).unwrap_or(usize::MAX)).await;
             drop(engine);
             let _ended = task.await;
@@ -107,13 +108,13 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             Ok(())
         }
         Some(Command::Verify { anchors }) => {
-            let (_, store) = open_existing(cli).await?;
+            let (_, store) = open_existing(cli, Mode::ReadOnly).await?;
             let outcome = verify::verify(&*store, anchors).await;
             store.close().await;
             say(format_args!("{}\n", outcome?))
         }
         Some(Command::Compact { before, older_than }) => {
-            let (config, store) = open_existing(cli).await?;
+            let (config, store) = open_existing(cli, Mode::Crud).await?;
             let old = match (before, older_than) {
                 (_, Some(age)) => Old::Than(*age),
                 (before, None) => Old::Before(Revision(before.unwrap_or_default())),
@@ -123,7 +124,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             say(format_args!("{}\n", outcome?))
         }
         Some(Command::Backup { file }) => {
-            let (_, store) = open_existing(cli).await?;
+            let (_, store) = open_existing(cli, Mode::ReadOnly).await?;
             let outcome = backup::backup(&*store, file).await;
             store.close().await;
             let end = outcome?;
@@ -135,8 +136,8 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             Ok(())
         }
         Some(Command::Restore { file, replace }) => {
-            let config = on_disk(cli)?;
-            let store = startup::open(&config).await?;
+            let config = on_disk(cli, Mode::Crud)?;
+            let store = reach::open(&config).await.map_err(StartError::from)?;
             let outcome = backup::restore(&*store, file, *replace).await;
             store.close().await;
             let done = outcome?;
@@ -169,10 +170,12 @@ fn tell(text: fmt::Arguments<'_>) {
 }
 
 /// The configuration of a command that works on a store which outlives it.
-fn on_disk(cli: &Cli) -> Result<Config, Failure> {
+fn on_disk(cli: &Cli, mode: Mode) -> Result<Config, Failure> {
     let mut config = cli.options.read_without_tokens()?;
+    config.mode = mode;
     if config.backend == Backend::Memory {
-        let problem = "a store in memory is its server's alone: choose sqlite, or ask the server (GET /backup)";
+        let problem =
+            "a store in memory is its server's alone: choose sqlite or postgres, or ask the server (GET /backup)";
         return Err(ConfigError::new("STORE_BACKEND", problem).into());
     }
     if cli.options.rust_log.is_none() {
@@ -182,9 +185,9 @@ fn on_disk(cli: &Cli) -> Result<Config, Failure> {
     Ok(config)
 }
 
-async fn open_existing(cli: &Cli) -> Result<(Config, Arc<dyn Store>), Failure> {
-    let config = on_disk(cli)?;
-    let store = startup::open_existing(&config).await?;
+async fn open_existing(cli: &Cli, mode: Mode) -> Result<(Config, Arc<dyn Store>), Failure> {
+    let config = on_disk(cli, mode)?;
+    let store = reach::open_existing(&config).await.map_err(StartError::from)?;
     Ok((config, store))
 }
 
@@ -256,20 +259,15 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     }
 
     let templates = manifests::templates(config.templates_dir.as_deref())?;
-    let started = async {
-        let store = startup::open(config).await?;
-        let fleet = startup::prepare(config, &*store, true).await?;
-        let recent = engine::recent(&*store, config.budget).await?;
-        Ok::<_, StartError>((store, fleet, recent))
-    };
-    let (store, fleet, recent) = tokio::select! {
-        started = started => started?,
+    let started = tokio::select! {
+        started = reach::start(config) => started?,
         signal = &mut wanted_to_stop => {
             info!(signal, "stopping before the start");
             return Ok(());
         }
     };
-    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, recent);
+    let Started { store, fleet, reached } = started;
+    let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, reached);
     let mut app = App::new(
         config,
         engine,
@@ -287,6 +285,10 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     app.stopping = Some(stop.subscribe());
     let app = Arc::new(app);
     tokio::spawn(tokens.follow());
+    let keeping = config.snapshot_file.clone().map(|path| {
+        let app = app.clone();
+        tokio::spawn(async move { keep::keep(app, &path).await })
+    });
     metrics_api.store(Arc::new(http::metrics(app.clone())));
     api.store(Arc::new(Api::new(app.clone())));
     let (revision, clusters) = (app.fleet().revision().0, app.fleet().clusters().len());
@@ -297,6 +299,9 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     let _nobody = stop.send(true);
     let _ended = serving.await;
     drop((api, metrics_api));
+    if let Some(keeping) = keeping {
+        let _too_long = tokio::time::timeout(Duration::from_secs(5), keeping).await;
+    }
     // Everything that was acknowledged is durable already; this leaves the files tidy.
     drop(app);
     let _ended = tokio::time::timeout(Duration::from_secs(1), task).await;

@@ -5,7 +5,10 @@
 
 mod bell;
 mod memory;
+mod postgres;
+mod rows;
 mod sqlite;
+mod turn;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,6 +21,7 @@ use fleet::log::{
 };
 
 pub use memory::Memory;
+pub use postgres::{Access, Postgres};
 pub use sqlite::Sqlite;
 
 #[async_trait]
@@ -27,6 +31,15 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// Where the log ends: what a follower asks to learn whether it is behind.
     async fn head(&self) -> Result<Head, StoreError>;
+
+    /// Whether `head` is a place in this log: its end, one of the revisions that it keeps, or where it begins. A follower that
+    /// is elsewhere must read everything anew: its revisions are not the ones that have these numbers here. That happens
+    /// when a backup is restored, and when a standby takes over that had not heard of the last commits.
+    async fn holds(&self, head: Head) -> Result<bool, StoreError>;
+
+    /// Which store this is: a random name, another one after it was made anew or filled from a backup. The digests tell one
+    /// history from another; this tells why they differ: where it is still the same, commits were lost.
+    async fn epoch(&self) -> Result<String, StoreError>;
 
     /// The revisions after `after`, ascending, at most `limit` of them. Each is whole: a revision is never split.
     /// [`StoreError::Compacted`] when some of them are no longer kept.
@@ -165,6 +178,9 @@ pub enum StoreError {
         "{place} has schema version {found}, this release knows none above {known}: run the release that wrote it, or a later one"
     )]
     Newer { place: String, found: i64, known: i64 },
+    /// Nobody has made its schema yet, or let us read it. Whoever may write makes it.
+    #[error("{place} is not ready: {detail}")]
+    NotReady { place: String, detail: String },
     /// What is asked for is not kept any more.
     #[error("revisions up to {0} were compacted: the log begins after that")]
     Compacted(Revision),

@@ -1,6 +1,7 @@
 //! Everything in memory: for demos and tests, and the plainest statement of what a store does.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -22,6 +23,17 @@ struct Shared {
     bell: Bell,
 }
 
+#[derive(Clone, Debug)]
+struct Epoch(String);
+
+impl Default for Epoch {
+    fn default() -> Self {
+        // The standard library's only source of what nobody else has.
+        let random = || RandomState::new().hash_one(());
+        Epoch(format!("{:016x}{:016x}", random(), random()))
+    }
+}
+
 type Key = (Arc<str>, Arc<str>);
 
 /// Persistent maps, because a commit works on a copy and puts it in place only when all of it holds.
@@ -35,6 +47,7 @@ struct Content {
     /// The unique values in use, by kind.
     taken: imbl::OrdSet<Key>,
     applied: imbl::OrdMap<String, String>,
+    epoch: Epoch,
 }
 
 impl Content {
@@ -188,6 +201,17 @@ impl Store for Memory {
 
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         Ok(self.shared.content().checkpoint)
+    }
+
+    async fn holds(&self, head: Head) -> Result<bool, StoreError> {
+        let content = self.shared.content();
+        let begins = content.checkpoint.map(|checkpoint| checkpoint.head);
+        let known = head == Head::default() || begins == Some(head);
+        Ok(known || content.log.iter().any(|record| record.head() == head))
+    }
+
+    async fn epoch(&self) -> Result<String, StoreError> {
+        Ok(self.shared.content().epoch.0.clone())
     }
 
     async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fleet::json::Json;
-use fleet::log::{Author, Batch, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord, State};
+use fleet::log::{Batch, Change, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
 use sqlx::error::ErrorKind;
 use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
@@ -26,26 +26,12 @@ use tokio::task::JoinSet;
 
 use self::file::File;
 use crate::bell::Bell;
+use crate::rows::{Columns, Names, SELECT_LOG, add_audit_row, add_row, head_of, integer, removed_of, resource_of};
+use crate::turn::{self, Turn, Undo};
 use crate::{AuditQuery, AuditRecord, CommitError, Export, Restore, Store, StoreError, chain, still_kept};
 
 /// What commits share.
-type Writer = tokio::sync::Mutex<Turn>;
-
-#[derive(Debug, Default)]
-struct Turn {
-    /// The connection that writes. None while a commit has it, and after one that ended badly; the next one opens another.
-    conn: Option<SqliteConnection>,
-    /// How often in a row somebody else was faster.
-    conflicts: u32,
-    /// Counts the times that a transaction was left open for the next try, so that each is ended only once.
-    held: u64,
-    /// Whether one is open now.
-    holds: bool,
-}
-
-/// How long a commit that lost twice keeps the others waiting for its next try. A caller with much to judge would otherwise
-/// lose for ever to one with little.
-const HOLD: Duration = Duration::from_secs(1);
+type Writer = turn::Writer<SqliteConnection>;
 
 #[derive(Debug)]
 pub struct Sqlite {
@@ -70,10 +56,7 @@ impl Sqlite {
     }
 
     async fn open_file(file: File) -> Result<Self, StoreError> {
-        let writer = Arc::new(Writer::new(Turn {
-            conn: Some(file.prepare().await?),
-            ..Turn::default()
-        }));
+        let writer = Arc::new(Writer::new(Turn::new(Some(file.prepare().await?))));
         let readers = SqlitePoolOptions::new()
             .max_connections(4)
             .acquire_timeout(Duration::from_secs(5))
@@ -142,19 +125,7 @@ impl Sqlite {
         let mut rows = sql.build().fetch(&self.readers);
         let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
         while let Some(row) = rows.try_next().await? {
-            let revision = head_of(&row)?.revision;
-            let author = match records.last() {
-                Some(last) if last.revision == revision => last.author.clone(),
-                _ => Arc::new(author_of(&row)?),
-            };
-            if let Some((index, change)) = change_of(&row, &mut names)? {
-                records.push(AuditRecord {
-                    revision,
-                    index,
-                    author,
-                    change,
-                });
-            }
+            add_audit_row(&mut records, &row, &mut names)?;
         }
         Ok(records)
     }
@@ -236,15 +207,11 @@ impl Store for Sqlite {
         if refused == CommitError::Conflict {
             turn.conflicts += 1;
             if turn.conflicts > 1 && !holds {
-                turn.conn = Some(conn);
-                turn.holds = true;
-                turn.held += 1;
-                tokio::spawn(let_go(self.writer.clone(), turn.held));
+                turn::hold(&self.writer, &mut turn, conn);
                 return Err(refused);
             }
         }
-        // This fails where SQLite has rolled back by itself (a full disk) and where the connection is broken: then it goes.
-        if sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok() {
+        if conn.undo().await {
             turn.conn = Some(conn);
         }
         Err(refused)
@@ -281,7 +248,7 @@ impl Store for Sqlite {
             let mut rows = sqlx::query(sql).bind(since).fetch(&self.readers);
             let mut found = Vec::new();
             while let Some(row) = rows.try_next().await? {
-                found.push((row.try_get(0)?, removed_of(row.try_get(1)?)?));
+                found.push((row.try_get(0)?, removed_of(&row, 1)?));
             }
             Ok(found)
         };
@@ -298,6 +265,24 @@ impl Store for Sqlite {
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         let read = async { compact::checkpoint(&mut *self.readers.acquire().await?).await };
         read.await.map_err(|e| self.error(&e))
+    }
+
+    async fn holds(&self, head: Head) -> Result<bool, StoreError> {
+        if head == Head::default() {
+            return Ok(true);
+        }
+        let sql = "SELECT EXISTS (SELECT 1 FROM checkpoint WHERE revision = ?1 AND digest = ?2) OR EXISTS \
+             (SELECT 1 FROM revisions WHERE revision = ?1 AND digest = ?2 \
+              AND revision > (SELECT ifnull(max(revision), 0) FROM checkpoint))";
+        let held = sqlx::query_scalar(sql)
+            .bind(integer(head.revision.0))
+            .bind(head.digest.0.to_vec());
+        held.fetch_one(&self.readers).await.map_err(|e| self.error(&e))
+    }
+
+    async fn epoch(&self) -> Result<String, StoreError> {
+        let epoch = sqlx::query_scalar("SELECT epoch FROM epoch").fetch_one(&self.readers);
+        epoch.await.map_err(|e| self.error(&e))
     }
 
     async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError> {
@@ -328,26 +313,12 @@ impl Store for Sqlite {
         let mut turn = self.writer.lock().await;
         if let Some(mut conn) = turn.conn.take() {
             if std::mem::take(&mut turn.holds) {
-                let _broken = sqlx::query("ROLLBACK").execute(&mut conn).await;
+                let _broken = conn.undo().await;
             }
             let tidied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut conn).await;
             if let Err(e) = tidied.and(conn.close().await) {
                 tracing::warn!("cannot tidy up the store: {}", self.error(&e));
             }
-        }
-    }
-}
-
-/// Ends a transaction that was left open for a next try which did not come.
-async fn let_go(writer: Arc<Writer>, held: u64) {
-    tokio::time::sleep(HOLD).await;
-    let mut turn = writer.lock().await;
-    if turn.holds && turn.held == held {
-        turn.holds = false;
-        if let Some(mut conn) = turn.conn.take()
-            && sqlx::query("ROLLBACK").execute(&mut conn).await.is_ok()
-        {
-            turn.conn = Some(conn);
         }
     }
 }
@@ -581,100 +552,25 @@ async fn head(conn: &mut SqliteConnection) -> sqlx::Result<Head> {
 
 const SELECT_HEAD: &str = "SELECT revision, digest FROM revisions ORDER BY revision DESC LIMIT 1";
 
-/// What [`head_of`], [`author_of`] and [`change_of`] read.
-const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
-     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed ";
-
-fn head_of(row: &SqliteRow) -> sqlx::Result<Head> {
-    Ok(Head {
-        revision: Revision(row.try_get::<i64, _>(0)? as u64),
-        digest: digest_of(row, 1)?,
-    })
-}
-
-fn digest_of(row: &SqliteRow, column: usize) -> sqlx::Result<Digest> {
-    let digest = row.try_get::<&[u8], _>(column)?.try_into();
-    let digest = digest.map_err(|_| sqlx::Error::Decode("a digest that is not 32 bytes long".into()))?;
-    Ok(Digest(digest))
-}
-
-fn resource_of(row: &SqliteRow, names: &mut Names) -> sqlx::Result<Resource> {
-    Ok(Resource {
-        kind: names.share(row.try_get(0)?),
-        id: row.try_get::<&str, _>(1)?.into(),
-        body: Json::from_canonical(row.try_get::<&str, _>(2)?),
-        origin: row.try_get::<Option<_>, _>(3)?.map(|origin| names.share(origin)),
-    })
-}
-
-/// Adds a row of the log to the revisions before it, whose last it may belong to.
-fn add_row(records: &mut Vec<RevisionRecord>, row: &SqliteRow, names: &mut Names) -> sqlx::Result<()> {
-    let head = head_of(row)?;
-    if records.last().is_none_or(|record| record.revision != head.revision) {
-        records.push(RevisionRecord {
-            revision: head.revision,
-            author: author_of(row)?,
-            changes: Vec::new(),
-            removed: removed_of(row.try_get(12)?)?,
-            digest: head.digest,
-        });
-    }
-    if let (Some(record), Some((_, change))) = (records.last_mut(), change_of(row, names)?) {
-        record.changes.push(change);
-    }
-    Ok(())
-}
-
-fn author_of(row: &SqliteRow) -> sqlx::Result<Author> {
-    Ok(Author {
-        at: row.try_get(2)?,
-        actor: row.try_get(3)?,
-        request_id: row.try_get(4)?,
-        reason: row.try_get(5)?,
-    })
-}
-
-fn removed_of(text: Option<&str>) -> sqlx::Result<Removed> {
-    Removed::from_text(text).map_err(|e| sqlx::Error::Decode(e.into()))
-}
-
-/// The change and its index; none in a revision without changes.
-fn change_of(row: &SqliteRow, names: &mut Names) -> sqlx::Result<Option<(usize, Change)>> {
-    let Some(index) = row.try_get::<Option<i64>, _>(6)? else {
-        return Ok(None);
-    };
-    let change = Change {
-        kind: names.share(row.try_get(7)?),
-        id: row.try_get::<&str, _>(8)?.into(),
-        before: row.try_get::<Option<&str>, _>(9)?.map(Json::from_canonical),
-        after: row.try_get::<Option<&str>, _>(10)?.map(Json::from_canonical),
-        origin: row.try_get::<Option<&str>, _>(11)?.map(|origin| names.share(origin)),
-        unique: None,
-        keeps_unique: false,
-    };
-    Ok(Some((index as usize, change)))
-}
-
-/// Gives equal strings one allocation: a million resources have a handful of kinds.
-#[derive(Default)]
-struct Names(HashSet<Arc<str>>);
-
-impl Names {
-    fn share(&mut self, name: &str) -> Arc<str> {
-        match self.0.get(name) {
-            Some(shared) => shared.clone(),
-            None => {
-                let shared: Arc<str> = name.into();
-                self.0.insert(shared.clone());
-                shared
-            }
-        }
+impl Undo for SqliteConnection {
+    async fn undo(&mut self) -> bool {
+        // This fails where SQLite has rolled back by itself (a full disk) and where the connection is broken.
+        sqlx::query("ROLLBACK").execute(self).await.is_ok()
     }
 }
 
-/// SQLite's integers are signed. Where a number comes from outside, the largest one stands for all that are larger.
-fn integer(number: impl TryInto<i64>) -> i64 {
-    number.try_into().unwrap_or(i64::MAX)
+impl Columns for SqliteRow {
+    fn integer(&self, column: usize) -> sqlx::Result<Option<i64>> {
+        self.try_get(column)
+    }
+
+    fn text(&self, column: usize) -> sqlx::Result<Option<Cow<'_, str>>> {
+        Ok(self.try_get::<Option<&str>, _>(column)?.map(Cow::Borrowed))
+    }
+
+    fn bytes(&self, column: usize) -> sqlx::Result<Option<&[u8]>> {
+        self.try_get(column)
+    }
 }
 
 /// How many rows one statement writes.

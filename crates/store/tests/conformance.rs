@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use fleet::json::Json;
 use fleet::log::{Author, Batch, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
-use store::{AuditQuery, CommitError, Export, Memory, Sqlite, Store, StoreError};
+use pgtest::Server;
+use store::{Access, AuditQuery, CommitError, Export, Memory, Postgres, Sqlite, Store, StoreError};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -38,6 +39,15 @@ async fn sqlite_fixture() -> Fixture {
     }
 }
 
+async fn postgres_fixture() -> Fixture {
+    let url = Server::shared().database();
+    Fixture {
+        store: Arc::new(Postgres::open(&url, Access::Write).await.unwrap()),
+        other: Arc::new(Postgres::open(&url, Access::Write).await.unwrap()),
+        _folder: None,
+    }
+}
+
 macro_rules! for_every_engine {
     (@ $engine:ident $fixture:ident $($test:ident)*) => {
         mod $engine {
@@ -52,6 +62,7 @@ macro_rules! for_every_engine {
     ($($test:ident,)*) => {
         for_every_engine!(@ memory memory_fixture $($test)*);
         for_every_engine!(@ sqlite sqlite_fixture $($test)*);
+        for_every_engine!(@ postgres postgres_fixture $($test)*);
     };
 }
 
@@ -93,6 +104,8 @@ for_every_engine! {
     what_was_exported_can_be_restored,
     only_an_empty_store_is_restored_unless_told,
     a_restore_that_is_dropped_leaves_no_trace,
+    a_place_in_the_log_is_told_from_one_that_is_not,
+    a_restored_store_is_another_one,
 }
 
 // What the tests are written with.
@@ -1067,4 +1080,59 @@ async fn a_restore_that_is_dropped_leaves_no_trace(f: Fixture) {
     assert_eq!(log(&*f.store).await.len(), 3);
     let next = commit(&*f.store, &[batch(vec![])]).await;
     assert_eq!(next.revision, head.revision.next());
+}
+
+async fn a_place_in_the_log_is_told_from_one_that_is_not(f: Fixture) {
+    assert!(f.store.holds(Head::default()).await.unwrap());
+    commits(&*f.store, many(4)).await;
+    let heads: Vec<Head> = log(&*f.store).await.iter().map(RevisionRecord::head).collect();
+    let held = async || {
+        let mut held = vec![f.other.holds(Head::default()).await.unwrap()];
+        for head in &heads {
+            held.push(f.other.holds(*head).await.unwrap());
+        }
+        held
+    };
+    assert_eq!(held().await, [true; 5]);
+    for strange in [
+        Head {
+            digest: Digest([7; 32]),
+            ..heads[1]
+        },
+        Head {
+            revision: Revision(3),
+            ..heads[1]
+        },
+        Head {
+            revision: Revision(5),
+            ..heads[3]
+        },
+        Head {
+            revision: Revision(u64::MAX),
+            ..heads[3]
+        },
+    ] {
+        assert!(!f.other.holds(strange).await.unwrap(), "{strange}");
+    }
+    // What comes before the log is not known any more; where it begins is.
+    f.store.compact(checkpoint(&*f.store, 2).await).await.unwrap();
+    assert_eq!(held().await, [true, false, true, true, true]);
+}
+
+async fn a_restored_store_is_another_one(f: Fixture) {
+    let epoch = f.store.epoch().await.unwrap();
+    assert_eq!(epoch.len(), 32);
+    commits(&*f.store, many(3)).await;
+    assert_eq!(f.other.epoch().await.unwrap(), epoch);
+    let source = Memory::default();
+    assert_ne!(source.epoch().await.unwrap(), epoch);
+    commits(&source, many(2)).await;
+    let lost = f.store.head().await.unwrap();
+    copy(&source, &*f.store, true).await.unwrap();
+    let restored = f.other.epoch().await.unwrap();
+    assert_ne!(restored, epoch);
+    assert_ne!(restored, source.epoch().await.unwrap());
+    // Its first revisions are the same here, for the same was written.
+    assert!(!f.other.holds(lost).await.unwrap());
+    assert!(f.other.holds(source.head().await.unwrap()).await.unwrap());
 }

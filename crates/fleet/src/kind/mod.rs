@@ -664,19 +664,33 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> String {
         // The library's own words leave out all but two of the options.
         ValidationErrorKind::Enum { options } => {
             let options: Vec<_> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
-            format!("{} is not one of {}", error.instance(), options.join(", "))
+            format!("{} is not one of {}", quoted(error), options.join(", "))
         }
         // A schema that must not hold may say what it stands for.
         ValidationErrorKind::Not { schema } => match schema.get("description").and_then(Value::as_str) {
             Some(description) => {
                 let description = description.trim_end_matches('.');
-                format!("{} is not allowed: {description}", error.instance())
+                format!("{} is not allowed: {description}", quoted(error))
             }
-            None => error.to_string(),
+            None => plainly(error),
         },
-        _ => error.to_string(),
+        _ => plainly(error),
     };
     shorten(detail, MOST_DETAIL)
+}
+
+/// The library's words, which begin with the value: what is wrong with a long one must not be lost behind it.
+fn plainly(error: &jsonschema::ValidationError<'_>) -> String {
+    let whole = error.to_string();
+    match whole.chars().nth(MOST_DETAIL) {
+        Some(_) => error.masked_with(quoted(error)).to_string(),
+        None => whole,
+    }
+}
+
+fn quoted(error: &jsonschema::ValidationError<'_>) -> String {
+    const MOST: usize = 100;
+    shorten(error.instance().to_string(), MOST)
 }
 
 /// How long a message may be that quotes a value.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use fleet::Fleet;
-use fleet::kind::{self, CLUSTERS, DECOMMISSIONS, KINDS};
+use fleet::kind::{self, CLUSTERS, KINDS};
 use fleet::log::{Batch, Change, Resource, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::refusal::{Reason, Refusal};
@@ -129,40 +129,10 @@ pub fn document(fleet: &Fleet, kind: &str, id: &str) -> Value {
 
 /// What a store would hold.
 pub fn state(fleet: &Fleet) -> State {
-    let resources = documents(fleet).map(|((kind, id), body)| Resource {
-        origin: (kind == KINDS)
-            .then(|| fleet.kinds().get(&id).unwrap().origin.clone())
-            .flatten(),
-        body: fleet::json::Json::from_canonical(body),
-        kind: kind.into(),
-        id: id.into(),
-    });
     State {
         head: fleet.head(),
-        resources: resources.collect(),
+        resources: fleet.resources().collect(),
     }
-}
-
-fn documents(fleet: &Fleet) -> impl Iterator<Item = ((String, String), String)> {
-    let definitions = fleet
-        .kinds()
-        .definitions()
-        .map(|kind| (&*kind.name, fleet.definitions(&kind.name).unwrap()));
-    let definitions = definitions.flat_map(|(kind, all)| all.iter().map(move |one| (kind, &one.document)));
-    let clusters = fleet.clusters().values().map(|cluster| (CLUSTERS, cluster.document()));
-    let decommissions = fleet
-        .decommissions()
-        .values()
-        .map(|document| (DECOMMISSIONS, &**document));
-    let resources = definitions.chain(clusters).chain(decommissions);
-    let resources = resources.map(|(kind, one)| ((kind.to_owned(), one.id.to_string()), one.body.as_str().to_owned()));
-    let kinds = fleet.kinds().iter();
-    resources.chain(kinds.map(|kind| {
-        (
-            (KINDS.to_owned(), kind.name.to_string()),
-            kind.document.as_str().to_owned(),
-        )
-    }))
 }
 
 /// Ids and labels that indexes are asked for, whether or not anything of that name is there.
@@ -173,7 +143,10 @@ pub const LABELS: [&str; 3] = ["team", "tier", "zone"];
 pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
     let mut view = BTreeMap::new();
     view.insert("head".into(), format!("{:?}", fleet.head()));
-    view.extend(documents(fleet).map(|((kind, id), body)| (format!("document {kind}/{id}"), body)));
+    view.extend(fleet.resources().map(|resource| {
+        let Resource { kind, id, body, .. } = resource;
+        (format!("document {kind}/{id}"), body.as_str().to_owned())
+    }));
     for kind in fleet.kinds().iter() {
         view.insert(
             format!("schema {}", kind.name),

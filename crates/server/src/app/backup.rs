@@ -17,7 +17,8 @@ use fleet::audit::{Audit, Broken};
 use store::{Export, Store, StoreError};
 
 pub use self::lines::End;
-use self::lines::{CheckpointLine, Header, Line, ResourceLine, RevisionLine, VERSION};
+pub(super) use self::lines::ResourceLine;
+use self::lines::{CheckpointLine, Header, Line, RevisionLine, VERSION};
 pub use self::restore::{RestoreError, Restored, restore};
 
 #[derive(Debug, thiserror::Error)]
@@ -195,14 +196,14 @@ impl Out<'_> {
 
 /// A file under another name until it is whole: a backup that breaks off leaves the one before it alone. It holds whatever
 /// the fleet holds, so it is for its owner only.
-struct Draft {
-    file: File,
+pub(super) struct Draft {
+    pub(super) file: File,
     path: PathBuf,
     kept: bool,
 }
 
 impl Draft {
-    fn create(target: &Path) -> io::Result<Draft> {
+    pub(super) fn create(target: &Path) -> io::Result<Draft> {
         use std::os::unix::fs::OpenOptionsExt;
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
@@ -221,7 +222,7 @@ impl Draft {
         })
     }
 
-    fn keep(mut self, target: &Path) -> io::Result<()> {
+    pub(super) fn keep(mut self, target: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         std::fs::rename(&self.path, target)?;
         self.kept = true;

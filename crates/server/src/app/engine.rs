@@ -164,41 +164,20 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the task on the fleet that was loaded from `store`. It ends when the last handle is dropped.
+    /// Starts the task on the fleet of `store`: current, if it is known what was removed lately, or of so long ago, when the
+    /// store is away. It ends when the last handle is dropped.
     pub fn start(
         store: Arc<dyn Store>,
         fleet: Fleet,
         metrics: Arc<Metrics>,
         budget: Budget,
-        recent: Recent,
-    ) -> (Engine, JoinHandle<()>) {
-        Self::launch(store, fleet, metrics, budget, Some(recent), Duration::ZERO)
-    }
-
-    /// The same on a fleet that was current so long ago, of a store that is away.
-    pub fn start_stale(
-        store: Arc<dyn Store>,
-        fleet: Fleet,
-        metrics: Arc<Metrics>,
-        budget: Budget,
-        age: Duration,
-    ) -> (Engine, JoinHandle<()>) {
-        Self::launch(store, fleet, metrics, budget, None, age)
-    }
-
-    fn launch(
-        store: Arc<dyn Store>,
-        fleet: Fleet,
-        metrics: Arc<Metrics>,
-        budget: Budget,
-        recent: Option<Recent>,
-        age: Duration,
+        reached: Result<Recent, Duration>,
     ) -> (Engine, JoinHandle<()>) {
         let (queue, requests) = mpsc::channel(QUEUE);
         let fleet = Arc::new(ArcSwap::from_pointee(fleet));
-        let status = Arc::new(Status::new(age));
-        let remembers = recent.is_some();
-        let removals = RecentRemovals::new(Mutex::new(recent.unwrap_or_default()));
+        let status = Arc::new(Status::new(reached.as_ref().err().copied().unwrap_or_default()));
+        let remembers = reached.is_ok();
+        let removals = RecentRemovals::new(Mutex::new(reached.unwrap_or_default()));
         let (serves, served) = watch::channel(Revision::ZERO);
         let mut task = Task {
             store,

@@ -5,12 +5,15 @@ pub mod compact;
 pub mod engine;
 pub mod history;
 pub mod import;
+pub mod keep;
 pub mod manifests;
+pub mod reach;
 pub mod startup;
 pub mod verify;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fleet::Fleet;
@@ -52,6 +55,8 @@ pub struct App {
     heavy: Semaphore,
     pub streams: Arc<Semaphore>,
     pub backups: Arc<Semaphore>,
+    /// How old a snapshot may be before this replica says that it is not ready.
+    pub max_staleness: Option<Duration>,
     /// Becomes true when the server stops: what would go on for ever ends then.
     pub stopping: Option<watch::Receiver<bool>>,
     lists: Mutex<HashMap<ListQuery, (Head, Reply)>>,
@@ -116,6 +121,7 @@ impl App {
             heavy: Semaphore::new(HEAVY_READS),
             streams: Arc::new(Semaphore::new(STREAMS)),
             backups: Arc::new(Semaphore::new(BACKUPS)),
+            max_staleness: config.max_staleness,
             stopping: None,
             lists: Mutex::default(),
             openapi: Mutex::default(),

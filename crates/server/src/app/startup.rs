@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard};
@@ -15,7 +14,7 @@ use fleet::refusal::{Reason, Refusal, Violation};
 use fleet::write::Rules;
 use fleet::{files, yaml};
 use serde_json::Value;
-use store::{CommitError, Memory, Sqlite, Store, StoreError};
+use store::{CommitError, Store, StoreError};
 use tracing::{info, warn};
 
 use super::engine::recent;
@@ -83,21 +82,6 @@ impl KindFile {
     }
 }
 
-pub async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> {
-    Ok(match config.backend {
-        Backend::Memory => Arc::new(Memory::default()),
-        Backend::Sqlite => Arc::new(Sqlite::open(&config.database_url).await?),
-    })
-}
-
-/// The store of a command that works on what is there: neither created nor filled.
-pub async fn open_existing(config: &Config) -> Result<Arc<dyn Store>, StartError> {
-    Ok(match config.backend {
-        Backend::Memory => Arc::new(Memory::default()),
-        Backend::Sqlite => Arc::new(Sqlite::open_existing(&config.database_url).await?),
-    })
-}
-
 /// The fleet of the store: filled if it was empty, its kinds as the files say if this process may write them.
 pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Result<Fleet, StartError> {
     let directory = match &config.resources_dir {
@@ -107,6 +91,12 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
     let mut fleet = load(store).await?;
     // Several processes may start together: whoever comes second follows the first.
     while fleet.revision() == Revision::ZERO {
+        if config.backend == Backend::Postgres && config.mode == Mode::ReadOnly {
+            return Err(StartError::Store(StoreError::NotReady {
+                place: "the PostgreSQL database".to_owned(),
+                detail: "nobody has filled it yet, which takes a process in crud mode".to_owned(),
+            }));
+        }
         // Judged on their own first, so that what is wrong with a kind is not blamed on the seed.
         kinds_only(config)?;
         let seed = if with_seed { read_seed(config)? } else { None };

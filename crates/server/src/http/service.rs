@@ -18,12 +18,19 @@ pub async fn health() -> Response {
     Json(json!({"status": "ok"})).into_response()
 }
 
-/// `GET /ready`: there is a snapshot. It stays ready on the last one while the store is away, and says how old it is.
+/// `GET /ready`: there is a snapshot. It stays ready on the last one while the store is away, and says how old it is; unless
+/// MAX_STALENESS would rather have others asked.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
     let status = app.status();
-    let mut body = json!({"status": "ok", "revision": app.fleet().revision()});
+    let age = status.age();
+    if let Some(most) = app.max_staleness.filter(|most| age > *most) {
+        let (age, most) = (age.as_secs(), most.as_secs());
+        let detail = format!("the store last confirmed the snapshot {age} s ago, and MAX_STALENESS is {most} s");
+        return Problem::unavailable(detail).into_response();
+    }
+    let mut body = json!({"status": "ok", "revision": app.fleet().revision(), "age_seconds": age.as_secs()});
     if status.is_stale() {
-        body["stale_seconds"] = status.age().as_secs().into();
+        body["stale_seconds"] = age.as_secs().into();
     }
     Json(body).into_response()
 }

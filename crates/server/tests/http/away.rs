@@ -45,6 +45,16 @@ impl Store for Fragile {
         self.inner.head().await
     }
 
+    async fn holds(&self, head: Head) -> Result<bool, StoreError> {
+        self.check()?;
+        self.inner.holds(head).await
+    }
+
+    async fn epoch(&self) -> Result<String, StoreError> {
+        self.check()?;
+        self.inner.epoch().await
+    }
+
     async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
         self.check()?;
         self.inner.changes(after, limit).await

@@ -390,7 +390,7 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
 
         let setup = Setup::default().sqlite();
         let file = setup.file("backup.jsonl", reply.text());
-        let store = flux_resourceset::app::startup::open(&setup.config).await.unwrap();
+        let store = flux_resourceset::app::reach::open(&setup.config).await.unwrap();
         backup::restore(&*store, &file, false).await.unwrap();
         store.close().await;
         let restored = setup.start().await;
@@ -416,7 +416,7 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     let reply = app.get("/backup").token(WRITE).await.expect(200);
     let good: Vec<_> = reply.text().lines().map(str::to_owned).collect();
     let target = Setup::default().sqlite();
-    let store = flux_resourceset::app::startup::open(&target.config).await.unwrap();
+    let store = flux_resourceset::app::reach::open(&target.config).await.unwrap();
     let refuse = async |lines: &[String], end: &str| {
         let file = target.file("bad.jsonl", &format!("{}{end}", lines.join("\n")));
         let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();

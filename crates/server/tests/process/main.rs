@@ -14,6 +14,7 @@ mod import;
 mod keeping;
 mod limits;
 mod observing;
+mod postgres;
 mod seed;
 mod sharing;
 mod shutdown;

@@ -201,6 +201,14 @@ impl Setup {
         self.spawn().end()
     }
 
+    /// Runs what must fail, and gives what it says.
+    #[track_caller]
+    pub fn run_for_its_error(self) -> String {
+        let ended = self.run();
+        assert!(!ended.status.success(), "{}", ended.stderr);
+        ended.stderr
+    }
+
     #[track_caller]
     pub fn run_with_input(self, input: impl Into<Vec<u8>>) -> Ended {
         self.spawn_with_input(input.into()).end()

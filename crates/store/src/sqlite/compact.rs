@@ -5,8 +5,9 @@ use std::time::Duration;
 use fleet::log::{Checkpoint, Head, Revision};
 use sqlx::{Connection, SqliteConnection};
 
-use super::{Sqlite, digest_of, head, head_of, integer};
+use super::{Sqlite, head};
 use crate::CommitError;
+use crate::rows::{checkpoint_of, head_of, integer};
 
 /// How many rows go at a time. Other writers wait for as long as that takes.
 const AT_ONCE: i64 = 2000;
@@ -24,13 +25,7 @@ pub(super) async fn checkpoint(conn: &mut SqliteConnection) -> sqlx::Result<Opti
     let row = sqlx::query("SELECT revision, digest, state FROM checkpoint")
         .fetch_optional(conn)
         .await?;
-    let checkpoint = |row| {
-        Ok(Checkpoint {
-            head: head_of(&row)?,
-            state: digest_of(&row, 2)?,
-        })
-    };
-    row.map(checkpoint).transpose()
+    row.map(|row| checkpoint_of(&row)).transpose()
 }
 
 pub(super) async fn put(conn: &mut SqliteConnection, checkpoint: Checkpoint) -> sqlx::Result<()> {

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fleet::log::{Batch, Change, Checkpoint, Head, Resource, Revision, RevisionRecord};
+use fleet::log::{Batch, Checkpoint, Head, Resource, Revision, RevisionRecord};
 use futures_util::TryStreamExt;
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::Notify;
 
 use super::file::File;
-use super::{Names, SELECT_LOG, Script, add_row, compact, head, head_of, integer, resource_of};
+use super::{Script, compact, head};
 use crate::bell::Bell;
+use crate::rows::{Names, SELECT_LOG, add_row, creation, head_of, integer, resource_of};
 use crate::{EXPORTED, Export, Restore, StoreError, size_of};
 
 /// A connection of its own, whose transaction is the moment.
@@ -152,6 +153,9 @@ impl Restoring {
                      DELETE FROM applied; DELETE FROM checkpoint";
                 sqlx::raw_sql(EVERYTHING).execute(&mut conn).await?;
             }
+            sqlx::query("UPDATE epoch SET epoch = lower(hex(randomblob(16)))")
+                .execute(&mut conn)
+                .await?;
             Ok(revision)
         };
         match begin.await.map_err(|e| file.error(&e))? {
@@ -188,15 +192,9 @@ impl Restore for Restoring {
     }
 
     async fn resources(&mut self, resources: Vec<(Resource, Option<String>)>) -> Result<(), StoreError> {
-        let made = resources.into_iter().map(|(resource, unique)| Change {
-            kind: resource.kind,
-            id: resource.id,
-            before: None,
-            after: Some(resource.body),
-            origin: resource.origin,
-            unique,
-            keeps_unique: false,
-        });
+        let made = resources
+            .into_iter()
+            .map(|(resource, unique)| creation(resource, unique));
         let mut script = Script::new("");
         script.state(&Batch {
             changes: made.collect(),

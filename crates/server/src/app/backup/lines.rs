@@ -130,7 +130,7 @@ impl RevisionLine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ResourceLine {
+pub(crate) struct ResourceLine {
     kind: Arc<str>,
     id: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ impl From<Resource> for ResourceLine {
 }
 
 impl ResourceLine {
-    pub(super) fn read(self) -> Resource {
+    pub(crate) fn read(self) -> Resource {
         Resource {
             kind: self.kind,
             id: self.id,

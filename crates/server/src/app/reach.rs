@@ -1,0 +1,143 @@
+//! Getting hold of the store: opening it, waiting for it where it is another machine's, or starting without it from the copy
+//! that an earlier run kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::Fleet;
+use fleet::budget::Recent;
+use store::{Access, Memory, Postgres, Sqlite, Store, StoreError};
+use tracing::{info, warn};
+
+use super::engine;
+use super::keep::{self, Kept};
+use super::startup::{StartError, prepare};
+use crate::config::{Backend, Config, Mode};
+
+/// How long until a store that is not there is tried again.
+const REST: Duration = Duration::from_secs(1);
+
+/// What a server starts with.
+#[derive(Debug)]
+pub struct Started {
+    pub store: Arc<dyn Store>,
+    pub fleet: Fleet,
+    /// What was removed lately, and that the fleet is current; or how long ago it was, when the store is away.
+    pub reached: Result<Recent, Duration>,
+}
+
+/// Opens the store of a process that may do what its mode says.
+pub async fn open(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match config.backend {
+        Backend::Memory => Arc::new(Memory::default()),
+        // Its files are this host's, and whoever comes first makes them.
+        Backend::Sqlite => Arc::new(Sqlite::open(&config.database_url).await?),
+        Backend::Postgres => Arc::new(Postgres::open(&config.database_url, access(config)).await?),
+    })
+}
+
+/// The store of a command that works on what is there: neither created nor filled.
+pub async fn open_existing(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match config.backend {
+        Backend::Memory => Arc::new(Memory::default()),
+        Backend::Sqlite => Arc::new(Sqlite::open_existing(&config.database_url).await?),
+        Backend::Postgres => Arc::new(Postgres::open(&config.database_url, access(config)).await?),
+    })
+}
+
+fn access(config: &Config) -> Access {
+    match config.mode {
+        Mode::Crud => Access::Write,
+        Mode::ReadOnly => Access::Read,
+    }
+}
+
+/// The store and what it holds, as soon as that is to be had.
+///
+/// Who only reads a PostgreSQL database waits for whoever may write to make it. Who has a copy of the fleet waits for a database
+/// that is away, or goes ahead with the copy if that is allowed. Everybody else is told what is wrong.
+pub async fn start(config: &Config) -> Result<Started, StartError> {
+    let mut kept = None;
+    let mut waits = false;
+    loop {
+        let error = match begin(config).await {
+            Err(StartError::Store(error)) if config.backend == Backend::Postgres => error,
+            begun => return begun,
+        };
+        let may_wait = match &error {
+            StoreError::NotReady { .. } => config.mode == Mode::ReadOnly,
+            StoreError::Unavailable { .. } => {
+                kept = kept.or_else(|| copy(config));
+                kept.is_some()
+            }
+            _ => false,
+        };
+        if !may_wait {
+            return Err(error.into());
+        }
+        if config.allow_stale_start
+            && let Some(Kept { fleet, age }) = kept.take()
+        {
+            warn!(%error, head = %fleet.head(), age_seconds = age.as_secs(), "starting from SNAPSHOT_FILE");
+            let store = Arc::new(Postgres::later(&config.database_url, access(config))?);
+            tokio::spawn(catch_up(config.clone()));
+            return Ok(Started {
+                store,
+                fleet,
+                reached: Err(age),
+            });
+        }
+        if !std::mem::replace(&mut waits, true) {
+            warn!(%error, "waiting for the store");
+        }
+        tokio::time::sleep(REST).await;
+    }
+}
+
+async fn begin(config: &Config) -> Result<Started, StartError> {
+    let store = open(config).await?;
+    let begun = async {
+        let fleet = prepare(config, &*store, true).await?;
+        let recent = engine::recent(&*store, config.budget).await?;
+        Ok((fleet, recent))
+    };
+    match begun.await {
+        Ok((fleet, recent)) => Ok(Started {
+            store,
+            fleet,
+            reached: Ok(recent),
+        }),
+        Err(error) => {
+            store.close().await;
+            Err(error)
+        }
+    }
+}
+
+/// What an earlier run kept. A copy that cannot be used is as good as none.
+fn copy(config: &Config) -> Option<Kept> {
+    let path = config.snapshot_file.as_deref()?;
+    let read = keep::read(path);
+    read.inspect_err(|error| warn!(%error, "SNAPSHOT_FILE cannot be used"))
+        .ok()
+        .flatten()
+}
+
+/// What a start on the store itself would have done: schema, kinds of files. The engine takes it over like anybody's writes.
+async fn catch_up(config: Config) {
+    loop {
+        match begin(&config).await {
+            Ok(started) => {
+                info!("reached the store");
+                return started.store.close().await;
+            }
+            Err(StartError::Store(StoreError::Unavailable { .. } | StoreError::NotReady { .. })) => {
+                tokio::time::sleep(REST).await;
+            }
+            Err(error) => {
+                warn!(%error, "the store is back, and cannot be used as a start would: restart this replica");
+                return;
+            }
+        }
+    }
+}

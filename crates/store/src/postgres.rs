@@ -1,0 +1,412 @@
+//! A PostgreSQL server, for many replicas.
+//!
+//! Each replica has a few connections: one to write, up to four to read, one to listen, and one more while it copies the whole
+//! store or compacts it. A commit is one statement, hence one trip to the server, which holds the lock that puts commits in
+//! order for as long as it runs there, not for as long as the network takes.
+//!
+//! Nothing waits for ever. Every answer has a time in which it must come, or its connection is dropped and the store said to be
+//! unavailable; the server in turn gives up what takes too long or was left behind (`statement_timeout`, `lock_timeout`,
+//! `idle_in_transaction_session_timeout`). The driver cannot set TCP's own timeouts, which this stands in for.
+//!
+//! **Poolers.** These settings go with the start of a connection (`options`), and statements are prepared by name. A pooler
+//! must let both be: PgBouncer in session mode with `ignore_startup_parameters = extra_float_digits, options` does. In
+//! transaction mode it must also keep prepared statements apart (1.21 and later, `max_prepared_statements` above 0), and
+//! nothing is heard of notifications: followers then poll, see [`watch`].
+
+mod compact;
+mod copy;
+mod pool;
+mod server;
+mod text;
+mod watch;
+mod write;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
+use futures_util::TryStreamExt;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{QueryBuilder, Row};
+use tokio::task::JoinSet;
+
+use self::pool::{Conn, Pool};
+use self::server::{PATIENCE, Purpose, Server, within};
+use self::watch::Ears;
+use crate::bell::Bell;
+use crate::rows::{
+    Columns, Names, SELECT_LOG, add_audit_row, add_row, head_of, integer, removed_of, resource_of, revision_of,
+};
+use crate::turn::{self, Turn, Undo};
+use crate::{AuditQuery, AuditRecord, CommitError, Export, Restore, Store, StoreError, chain, still_kept};
+
+/// What commits share.
+type Writer = turn::Writer<Conn>;
+
+/// What the store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everything. The schema is made or migrated if need be.
+    Write,
+    /// Only to read: nothing is ever written, and the right to `SELECT` is all that it takes.
+    Read,
+}
+
+#[derive(Debug)]
+pub struct Postgres {
+    server: Server,
+    writer: Arc<Writer>,
+    readers: Arc<Pool>,
+    bell: Arc<Bell>,
+    upkeep: Mutex<JoinSet<()>>,
+}
+
+impl Postgres {
+    /// Opens `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETER=VALUE&…`. Must be called within a Tokio runtime, which
+    /// the background work goes on in until the store is closed or dropped.
+    ///
+    /// [`StoreError::NotReady`] when it is opened to read and nobody has made its schema yet.
+    pub async fn open(url: &str, access: Access) -> Result<Self, StoreError> {
+        let server = Server::parse(url, access)?;
+        server.prepare().await?;
+        let readers = Arc::new(Pool::new(server.clone()));
+        let head = head(&readers).await?;
+        Ok(Self::on(server, readers, head))
+    }
+
+    /// The same for a server that is away: it is used as it is once it is back. To see that its schema is one that we know is
+    /// for another [`Postgres::open`].
+    pub fn later(url: &str, access: Access) -> Result<Self, StoreError> {
+        let server = Server::parse(url, access)?;
+        let readers = Arc::new(Pool::new(server.clone()));
+        Ok(Self::on(server, readers, Head::default()))
+    }
+
+    fn on(server: Server, readers: Arc<Pool>, head: Head) -> Self {
+        let writer = Arc::new(Writer::new(Turn::new(None)));
+        let (bell, ears) = (Arc::<Bell>::default(), Arc::<Ears>::default());
+        let mut upkeep = JoinSet::new();
+        upkeep.spawn(watch::listen(server.clone(), bell.clone(), ears.clone()));
+        upkeep.spawn(watch::poll(readers.clone(), bell.clone(), ears, head));
+        Postgres {
+            server,
+            writer,
+            readers,
+            bell,
+            upkeep: Mutex::new(upkeep),
+        }
+    }
+
+    fn error(&self, error: &sqlx::Error) -> StoreError {
+        self.server.error(error)
+    }
+
+    fn must_write(&self) -> Result<(), StoreError> {
+        match self.server.access() {
+            Access::Write => Ok(()),
+            Access::Read => Err(self.server.unusable("it was opened to be read only".to_owned())),
+        }
+    }
+
+    /// After somebody else was faster: whether a later release took over, and if not, the lock, where it is wanted.
+    async fn lost(&self, conn: &mut Conn, hold: bool) -> Result<(), StoreError> {
+        const LOOK: &str = "SELECT version, compatible FROM flux_resourceset.store";
+        const HOLD: &str = "SELECT version, compatible FROM flux_resourceset.store FOR UPDATE";
+        let looked = async {
+            if hold {
+                within(PATIENCE, sqlx::raw_sql(write::BEGIN).execute(&mut **conn)).await?;
+            }
+            let row = sqlx::query(if hold { HOLD } else { LOOK }).fetch_one(&mut **conn);
+            let row = within(PATIENCE, row).await?;
+            Ok((row.try_get(0)?, row.try_get(1)?))
+        };
+        let (version, compatible) = looked.await.map_err(|e| self.error(&e))?;
+        self.server.check(version, compatible)
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn load(&self) -> Result<State, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let read = async {
+            // However long it takes, as long as it comes.
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = 0";
+            within(PATIENCE, sqlx::raw_sql(begin).execute(&mut *conn)).await?;
+            let head = sqlx::query("SELECT revision, digest FROM flux_resourceset.store").fetch_one(&mut *conn);
+            let head = head_of(&within(PATIENCE, head).await?)?;
+            let (mut resources, mut names) = (Vec::new(), Names::default());
+            let sql = "SELECT kind, id, body, origin FROM flux_resourceset.resources";
+            let mut rows = sqlx::query(sql).fetch(&mut *conn);
+            while let Some(row) = within(PATIENCE, rows.try_next()).await? {
+                resources.push(resource_of(&row, &mut names)?);
+            }
+            drop(rows);
+            within(PATIENCE, sqlx::raw_sql("COMMIT").execute(&mut *conn)).await?;
+            Ok(State { head, resources })
+        };
+        let read = read.await;
+        conn.done(read)
+    }
+
+    async fn head(&self) -> Result<Head, StoreError> {
+        head(&self.readers).await
+    }
+
+    async fn holds(&self, head: Head) -> Result<bool, StoreError> {
+        if head == Head::default() {
+            return Ok(true);
+        }
+        let sql = "SELECT EXISTS (SELECT FROM flux_resourceset.checkpoint WHERE revision = $1 AND digest = $2) OR EXISTS \
+             (SELECT FROM flux_resourceset.revisions WHERE revision = $1 AND digest = $2 \
+              AND revision > (SELECT coalesce(max(revision), 0) FROM flux_resourceset.checkpoint))";
+        let mut conn = self.readers.lend().await?;
+        let held = sqlx::query_scalar(sql)
+            .bind(integer(head.revision.0))
+            .bind(&head.digest.0[..])
+            .fetch_one(&mut *conn);
+        let held = within(PATIENCE, held).await;
+        conn.done(held)
+    }
+
+    async fn epoch(&self) -> Result<String, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let epoch = sqlx::query_scalar("SELECT epoch FROM flux_resourceset.store").fetch_one(&mut *conn);
+        let epoch = within(PATIENCE, epoch).await;
+        conn.done(epoch)
+    }
+
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let read = async {
+            let mut sql = QueryBuilder::new(SELECT_LOG);
+            sql.push(
+                "FROM flux_resourceset.revisions r LEFT JOIN flux_resourceset.changes c ON c.revision = r.revision \
+                 WHERE r.revision > ",
+            );
+            sql.push_bind(integer(after.0)).push(
+                " AND r.revision <= (SELECT max(revision) FROM \
+                 (SELECT revision FROM flux_resourceset.revisions WHERE revision > ",
+            );
+            sql.push_bind(integer(after.0))
+                .push(" ORDER BY revision LIMIT ")
+                .push_bind(integer(limit))
+                .push(") AS page) ORDER BY r.revision, c.idx");
+            let mut rows = sql.build().fetch(&mut *conn);
+            let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
+            while let Some(row) = within(PATIENCE, rows.try_next()).await? {
+                add_row(&mut records, &row, &mut names)?;
+            }
+            drop(rows);
+            // Asked afterwards: what was read while the log was being cut is not to be trusted.
+            Ok((records, compact::checkpoint(&mut conn).await?))
+        };
+        let read = read.await;
+        let (records, checkpoint) = conn.done(read)?;
+        still_kept(after, checkpoint)?;
+        Ok(records)
+    }
+
+    async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
+        self.must_write()?;
+        let records = chain(base, batches);
+        let Ok(mut turn) = tokio::time::timeout(PATIENCE, self.writer.lock()).await else {
+            return Err(self.server.unavailable("another commit takes too long").into());
+        };
+        let holds = std::mem::take(&mut turn.holds);
+        // Out of its place while it works: if this future is dropped, the connection is too, and the server decides.
+        let mut conn = match turn.conn.take() {
+            Some(conn) if holds => conn,
+            Some(conn) => conn.fresh(&self.server, Purpose::Writing).await?,
+            None => Conn::connect(&self.server, Purpose::Writing).await?,
+        };
+        let refused = match write::commit(&mut conn, holds, base, batches, &records).await {
+            Ok(true) => {
+                conn.worked();
+                turn.conn = Some(conn);
+                turn.conflicts = 0;
+                self.bell.ring();
+                return Ok(records.iter().map(RevisionRecord::head).collect());
+            }
+            Ok(false) => CommitError::Conflict,
+            Err(e) if e.as_database_error().is_none() => return Err(self.error(&e).into()),
+            Err(e) if e.as_database_error().is_some_and(|e| e.is_unique_violation()) => {
+                if !conn.undo().await {
+                    return Err(self.error(&e).into());
+                }
+                let duplicate = write::duplicate(&mut conn, batches).await;
+                // It may be free again by now, if somebody else was faster: then they may try again as well.
+                duplicate.map_err(|e| self.error(&e))?.unwrap_or(CommitError::Conflict)
+            }
+            Err(e) => self.error(&e).into(),
+        };
+        if !conn.undo().await {
+            return Err(refused);
+        }
+        if refused == CommitError::Conflict {
+            turn.conflicts += 1;
+            let hold = turn.conflicts > 1 && !holds;
+            self.lost(&mut conn, hold).await?;
+            if hold {
+                turn::hold(&self.writer, &mut turn, conn);
+                return Err(refused);
+            }
+        }
+        conn.worked();
+        turn.conn = Some(conn);
+        Err(refused)
+    }
+
+    async fn head_moved(&self) {
+        self.bell.rung().await;
+    }
+
+    async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let read = async {
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+            within(PATIENCE, sqlx::raw_sql(begin).execute(&mut *conn)).await?;
+            let checkpoint = compact::checkpoint(&mut conn).await?;
+            let begins = checkpoint.map_or(Revision::ZERO, |checkpoint| checkpoint.head.revision);
+            let after = query.after.unwrap_or(begins);
+            let records = match after < begins {
+                true => Vec::new(),
+                false => audit_after(&mut conn, after, query).await?,
+            };
+            within(PATIENCE, sqlx::raw_sql("COMMIT").execute(&mut *conn)).await?;
+            Ok((after, checkpoint, records))
+        };
+        let read = read.await;
+        let (after, checkpoint, records) = conn.done(read)?;
+        still_kept(after, checkpoint)?;
+        Ok(records)
+    }
+
+    async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let read = async {
+            let sql = "SELECT at, removed FROM flux_resourceset.revisions \
+                 WHERE removed IS NOT NULL AND at > $1 ORDER BY at, revision";
+            let mut rows = sqlx::query(sql).bind(text::put(since)).fetch(&mut *conn);
+            let mut found = Vec::new();
+            while let Some(row) = within(PATIENCE, rows.try_next()).await? {
+                found.push((row.some_text(0)?.into_owned(), removed_of(&row, 1)?));
+            }
+            Ok(found)
+        };
+        let read = read.await;
+        conn.done(read)
+    }
+
+    async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let read = applied(&mut conn).await;
+        conn.done(read)
+    }
+
+    async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
+        let mut conn = self.readers.lend().await?;
+        let read = compact::checkpoint(&mut conn).await;
+        conn.done(read)
+    }
+
+    async fn first_since(&self, at: &str, removing: bool) -> Result<Option<Revision>, StoreError> {
+        let sql = "SELECT revision FROM flux_resourceset.revisions WHERE at > $1 AND (removed IS NOT NULL OR NOT $2) \
+             AND revision > (SELECT coalesce(max(revision), 0) FROM flux_resourceset.checkpoint) ORDER BY revision LIMIT 1";
+        let mut conn = self.readers.lend().await?;
+        let found = sqlx::query(sql)
+            .bind(text::put(at))
+            .bind(removing)
+            .fetch_optional(&mut *conn);
+        let found = within(PATIENCE, found).await;
+        let found = found.and_then(|row| row.map(|row| revision_of(&row)).transpose());
+        conn.done(found)
+    }
+
+    async fn compact(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
+        self.must_write()?;
+        self.cut(checkpoint).await
+    }
+
+    async fn export(&self) -> Result<Box<dyn Export>, StoreError> {
+        Ok(Box::new(copy::Exporting::begin(&self.server).await?))
+    }
+
+    async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
+        self.must_write()?;
+        let restoring = copy::Restoring::begin(&self.server, replace, self.bell.clone());
+        Ok(Box::new(restoring.await?))
+    }
+
+    async fn close(&self) {
+        let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
+        upkeep.shutdown().await;
+        self.readers.close().await;
+        // Who is still at work closes with the process.
+        if let Ok(mut turn) = self.writer.try_lock()
+            && let Some(conn) = turn.conn.take()
+        {
+            turn.holds = false;
+            conn.close().await;
+        }
+    }
+}
+
+async fn head(readers: &Pool) -> Result<Head, StoreError> {
+    let mut conn = readers.lend().await?;
+    let sql = "SELECT revision, digest, version, compatible FROM flux_resourceset.store";
+    let row = within(PATIENCE, sqlx::query(sql).fetch_one(&mut *conn)).await;
+    let read = row.and_then(|row| Ok((head_of(&row)?, row.try_get(2)?, row.try_get(3)?)));
+    let (head, version, compatible) = conn.done(read)?;
+    readers.server().check(version, compatible)?;
+    Ok(head)
+}
+
+async fn applied(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, String>> {
+    let rows = sqlx::query("SELECT key, value FROM flux_resourceset.applied").fetch_all(conn);
+    let note = |row: PgRow| Ok((row.some_text(0)?.into_owned(), row.some_text(1)?.into_owned()));
+    within(PATIENCE, rows).await?.into_iter().map(note).collect()
+}
+
+async fn audit_after(conn: &mut PgConnection, after: Revision, query: &AuditQuery) -> sqlx::Result<Vec<AuditRecord>> {
+    let push_from = |sql: &mut QueryBuilder<sqlx::Postgres>| {
+        sql.push("FROM flux_resourceset.changes c JOIN flux_resourceset.revisions r ON r.revision = c.revision WHERE ");
+        sql.push("c.revision > ").push_bind(integer(after.0));
+        for (column, value) in [("c.kind", &query.kind), ("c.id", &query.id), ("r.actor", &query.actor)] {
+            if let Some(value) = value {
+                sql.push(" AND ")
+                    .push(column)
+                    .push(" = ")
+                    .push_bind(text::put(value).into_owned());
+            }
+        }
+    };
+    let mut sql = QueryBuilder::new(SELECT_LOG);
+    push_from(&mut sql);
+    sql.push(" AND c.revision <= (SELECT max(revision) FROM (SELECT c.revision ");
+    push_from(&mut sql);
+    sql.push(" ORDER BY c.revision LIMIT ").push_bind(integer(query.limit));
+    sql.push(") AS page) ORDER BY c.revision, c.idx");
+    let mut rows = sql.build().fetch(conn);
+    let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
+    while let Some(row) = within(PATIENCE, rows.try_next()).await? {
+        add_audit_row(&mut records, &row, &mut names)?;
+    }
+    Ok(records)
+}
+
+impl Columns for PgRow {
+    fn integer(&self, column: usize) -> sqlx::Result<Option<i64>> {
+        self.try_get(column)
+    }
+
+    fn text(&self, column: usize) -> sqlx::Result<Option<Cow<'_, str>>> {
+        Ok(self.try_get::<Option<&str>, _>(column)?.map(text::get))
+    }
+
+    fn bytes(&self, column: usize) -> sqlx::Result<Option<&[u8]>> {
+        self.try_get(column)
+    }
+}

@@ -1,0 +1,347 @@
+//! The server: how it is named, reached, prepared, and spoken of in errors.
+//!
+//! **Releases side by side.** During an upgrade, replicas of two releases work on one database. The row of
+//! `flux_resourceset.store` says which migration was the last (`version`), and the lowest one that a release must know to
+//! work with what it left (`compatible`). A migration that only adds what older releases need not know leaves `compatible` as
+//! it is: they go on, as every statement names its columns. One that they would misread raises it to its own number: from
+//! then on they get [`StoreError::Newer`], also those that are running, since every commit and every look at the head
+//! compares. A release therefore never raises it above the last migration of the release before.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection, Row};
+
+use crate::StoreError;
+use crate::postgres::Access;
+
+/// What makes the schema, with the `compatible` that each leaves. Never edited once released: a change is a new file.
+const MIGRATIONS: &[(&str, i64)] = &[(include_str!("migrations/1.sql"), 1)];
+
+/// The last migration that this release knows.
+pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// How long we wait for an answer, or for the next part of a long one.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long we wait for a connection.
+const CONNECT: Duration = Duration::from_secs(4);
+
+/// "flux", the lock that whoever migrates holds.
+const MIGRATING: i64 = 0x66_6c_75_78;
+
+/// What a connection is for, which decides how long the server goes on for it when we have given up or are gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Reading,
+    Writing,
+    /// Listening to notifications.
+    Listening,
+    /// A whole store out, or a migration.
+    Long,
+    /// A whole store in.
+    Restoring,
+}
+
+/// Where the store is. Cheap to clone; shows no credentials.
+#[derive(Clone)]
+pub(super) struct Server(Arc<Inner>);
+
+struct Inner {
+    options: PgConnectOptions,
+    access: Access,
+    place: String,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.0.place).finish()
+    }
+}
+
+impl Server {
+    pub(super) fn parse(url: &str, access: Access) -> Result<Self, StoreError> {
+        // Not the URL itself: it has a password, perhaps in a place where none is expected.
+        let refuse = |detail: String| StoreError::Unusable {
+            place: "the PostgreSQL database URL".to_owned(),
+            detail,
+        };
+        if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+            return Err(refuse("it does not begin with postgres://".to_owned()));
+        }
+        let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
+        let parameters = parameters.split('#').next().unwrap_or_default();
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            let name = parameter.split('=').next().unwrap_or_default();
+            if !(PARAMETERS.contains(&name) || name.starts_with("options[")) {
+                let known = PARAMETERS.join(", ");
+                return Err(refuse(format!("unknown parameter {name:?}; known are {known}")));
+            }
+        }
+        let options = PgConnectOptions::from_str(url).map_err(|e| refuse(first_line(&e.to_string())))?;
+        let host = match options.get_socket() {
+            Some(folder) => folder.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        };
+        let database = options.get_database().unwrap_or(options.get_username());
+        let place = format!("PostgreSQL database {host}/{database}");
+        let name = options.get_application_name().unwrap_or("flux-resourceset").to_owned();
+        let options = options.application_name(&name).disable_statement_logging();
+        Ok(Server(Arc::new(Inner { options, access, place })))
+    }
+
+    pub(super) fn access(&self) -> Access {
+        self.0.access
+    }
+
+    pub(super) fn place(&self) -> &str {
+        &self.0.place
+    }
+
+    pub(super) fn options(&self, purpose: Purpose) -> PgConnectOptions {
+        // The server's own limits are there for what we have given up on, or died over: nobody is to hold a lock for ever, nor
+        // wait for one longer than we do.
+        let (statement, idle) = match purpose {
+            Purpose::Reading | Purpose::Listening => ("30s", "30s"),
+            Purpose::Writing => ("120s", "10s"),
+            Purpose::Long | Purpose::Restoring => ("0", "300s"),
+        };
+        let options = self.0.options.clone().options([
+            ("statement_timeout", statement),
+            ("lock_timeout", "4s"),
+            ("idle_in_transaction_session_timeout", idle),
+        ]);
+        match (purpose, self.0.access) {
+            // Writers touch rows that they name. Statistics of a minute ago must not make them read whole tables for that.
+            (Purpose::Writing | Purpose::Restoring, _) => options.options([
+                ("default_transaction_isolation", "read committed"),
+                ("enable_seqscan", "off"),
+                ("enable_hashjoin", "off"),
+                ("enable_mergejoin", "off"),
+                ("jit", "off"),
+            ]),
+            (_, Access::Read) => options.options([("default_transaction_read_only", "on")]),
+            _ => options,
+        }
+    }
+
+    pub(super) async fn connect(&self, purpose: Purpose) -> Result<PgConnection, StoreError> {
+        let connected = within(CONNECT, self.options(purpose).connect()).await;
+        connected.map_err(|e| self.error(&e))
+    }
+
+    /// Sees that the schema is there and one that we know; makes it, if we may write.
+    pub(super) async fn prepare(&self) -> Result<(), StoreError> {
+        let mut conn = self.connect(Purpose::Long).await?;
+        let encoding: String = self
+            .ask(sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut conn))
+            .await?;
+        if encoding != "UTF8" {
+            return Err(self.unusable(format!("its encoding is {encoding}; it must be UTF8")));
+        }
+        match (self.0.access, self.version(&mut conn).await?) {
+            (_, Some(version)) if version >= KNOWN => {}
+            (Access::Read, None) => {
+                return Err(self.not_ready("its schema is not there yet; a replica that may write makes it"));
+            }
+            (Access::Read, Some(version)) => {
+                return Err(self.not_ready(&format!(
+                    "its schema version is {version}, this release needs {KNOWN}; a replica of it that may write migrates"
+                )));
+            }
+            (Access::Write, _) => self.migrate(&mut conn).await?,
+        }
+        if self.0.access == Access::Write {
+            // It shows now, not at the first write, that we can.
+            let writable = "UPDATE flux_resourceset.store SET revision = revision WHERE false";
+            self.ask(sqlx::query(writable).execute(&mut conn)).await?;
+        }
+        let _closed = within(PATIENCE, conn.close()).await;
+        Ok(())
+    }
+
+    async fn migrate(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
+        // Others may be migrating now, or restoring a backup: they have the time that they need.
+        const PATIENT: Duration = Duration::from_secs(120);
+        let migrate = async {
+            sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '60s'")
+                .execute(&mut *conn)
+                .await?;
+            sqlx::query("SELECT pg_advisory_xact_lock($1)")
+                .bind(MIGRATING)
+                .execute(&mut *conn)
+                .await?;
+            let there = "SELECT count(*) FROM pg_namespace WHERE nspname = 'flux_resourceset'";
+            if sqlx::query_scalar::<_, i64>(there).fetch_one(&mut *conn).await? == 0 {
+                sqlx::raw_sql("CREATE SCHEMA flux_resourceset")
+                    .execute(&mut *conn)
+                    .await?;
+            }
+            Ok(())
+        };
+        within(PATIENT, migrate).await.map_err(|e| self.error(&e))?;
+        let version = match self.version(conn).await? {
+            Some(version) => version,
+            None => {
+                let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'flux_resourceset'";
+                let tables: i64 = self.ask(sqlx::query_scalar(tables).fetch_one(&mut *conn)).await?;
+                if tables > 0 {
+                    return Err(self.unusable(
+                        "its schema flux_resourceset belongs to another program; name another database".to_owned(),
+                    ));
+                }
+                0
+            }
+        };
+        let migrate = async {
+            let first = usize::try_from(version)
+                .unwrap_or(MIGRATIONS.len())
+                .min(MIGRATIONS.len());
+            for (number, (migration, compatible)) in MIGRATIONS.iter().enumerate().skip(first) {
+                sqlx::raw_sql(*migration).execute(&mut *conn).await?;
+                sqlx::query("UPDATE flux_resourceset.store SET version = $1, compatible = $2")
+                    .bind(number as i64 + 1)
+                    .bind(compatible)
+                    .execute(&mut *conn)
+                    .await?;
+            }
+            sqlx::raw_sql("COMMIT").execute(&mut *conn).await
+        };
+        within(PATIENT, migrate).await.map_err(|e| self.error(&e))?;
+        Ok(())
+    }
+
+    /// The last migration that the database has had. None if it had none, an error if we must not touch it.
+    async fn version(&self, conn: &mut PgConnection) -> Result<Option<i64>, StoreError> {
+        // `to_regclass` fails where we may not look into the schema.
+        let there = self
+            .ask(sqlx::query_scalar("SELECT to_regclass('flux_resourceset.store') IS NOT NULL").fetch_one(&mut *conn))
+            .await;
+        let sql = "SELECT version, compatible FROM flux_resourceset.store";
+        let read = match there {
+            Ok(false) => return Ok(None),
+            Ok(true) => self.ask(sqlx::query(sql).fetch_one(conn)).await,
+            Err(e) => Err(e),
+        };
+        let row = match (read, self.0.access) {
+            // What has been made may be handed to us in a moment.
+            (Err(StoreError::Unusable { detail, .. }), Access::Read) => return Err(self.not_ready(&detail)),
+            (read, _) => read?,
+        };
+        let get = |column| row.try_get::<i64, _>(column).map_err(|e| self.error(&e));
+        let (version, compatible) = (get(0)?, get(1)?);
+        self.check(version, compatible)?;
+        Ok(Some(version))
+    }
+
+    /// Whether this release may work with a schema.
+    pub(super) fn check(&self, version: i64, compatible: i64) -> Result<(), StoreError> {
+        match compatible {
+            ..=KNOWN => Ok(()),
+            _ => Err(StoreError::Newer {
+                place: self.0.place.clone(),
+                found: version,
+                known: KNOWN,
+            }),
+        }
+    }
+
+    async fn ask<T>(&self, answer: impl Future<Output = sqlx::Result<T>>) -> Result<T, StoreError> {
+        within(PATIENCE, answer).await.map_err(|e| self.error(&e))
+    }
+
+    pub(super) fn unusable(&self, detail: String) -> StoreError {
+        StoreError::Unusable {
+            place: self.0.place.clone(),
+            detail,
+        }
+    }
+
+    pub(super) fn unavailable(&self, detail: &str) -> StoreError {
+        StoreError::Unavailable {
+            place: self.0.place.clone(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    fn not_ready(&self, detail: &str) -> StoreError {
+        StoreError::NotReady {
+            place: self.0.place.clone(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    pub(super) fn error(&self, error: &sqlx::Error) -> StoreError {
+        let state = error.as_database_error().and_then(|e| e.code()).unwrap_or_default();
+        let message = match error {
+            sqlx::Error::Database(e) => first_line(e.message()),
+            sqlx::Error::Io(e) => first_line(&e.to_string()),
+            e => first_line(&e.to_string()),
+        };
+        let hint = match &*state {
+            "25006" => "it cannot be written to now; is it a standby?",
+            "53100" => "there is no space left",
+            "55P03" => "another process holds its lock",
+            "57014" => "it took too long",
+            "3D000" => "it does not exist",
+            _ => "",
+        };
+        let detail = if hint.is_empty() {
+            message
+        } else {
+            format!("{hint} ({message})")
+        };
+        let place = self.0.place.clone();
+        match (&*state, error) {
+            // What we may not do, and what does not fit.
+            ("42501" | "54000", _) | (_, sqlx::Error::Configuration(_)) => StoreError::Unusable { place, detail },
+            // Tables that are not as we made them, values that we never wrote, damaged pages.
+            (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound) => {
+                StoreError::Corrupt { place, detail }
+            }
+            (state, _)
+                if ["22", "23", "42", "XX001", "XX002"]
+                    .iter()
+                    .any(|class| state.starts_with(class)) =>
+            {
+                StoreError::Corrupt { place, detail }
+            }
+            _ => StoreError::Unavailable { place, detail },
+        }
+    }
+}
+
+/// What the driver takes, of libpq's names.
+const PARAMETERS: &[&str] = &[
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The answer, or an error if it takes longer. The connection that it was to come from is of no use then.
+pub(super) async fn within<T>(patience: Duration, answer: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    match tokio::time::timeout(patience, answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let late = format!("no answer within {} seconds", patience.as_secs());
+            Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, late)))
+        }
+    }
+}

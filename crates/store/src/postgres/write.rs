@@ -1,0 +1,255 @@
+//! What is written, as columns: one statement takes any number of rows, in one trip to the server and back.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::json::Json;
+use fleet::log::{Batch, Change, Head, RevisionRecord};
+use sqlx::Row;
+use sqlx::postgres::PgConnection;
+
+use super::server::{KNOWN, PATIENCE, within};
+use super::text::put;
+use crate::CommitError;
+use crate::rows::{Columns, integer};
+
+/// Whom the statement below wakes when its transaction is committed.
+pub(super) const CHANNEL: &str = "flux_resourceset";
+
+/// Moves the head, if it is where the writer thinks, and writes what belongs to it. All of it is one statement: where it is
+/// not part of a transaction, it is one. Whoever is second waits for the first one's lock, finds the head elsewhere, and
+/// writes nothing, because everything is joined to the row that moved.
+///
+/// Of the changes, those with a revision go to the log; those that are the last of their resource, to the state.
+const WRITE: &str = "
+    WITH moved AS (
+        UPDATE flux_resourceset.store SET revision = $1, digest = $2
+        WHERE one AND revision = $3 AND digest = $4 AND compatible <= $5
+        RETURNING pg_notify('flux_resourceset', '')
+    ), revision AS (
+        INSERT INTO flux_resourceset.revisions (revision, at, actor, request_id, reason, digest, removed)
+        SELECT u.* FROM moved, unnest($6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
+            $12::text[]) AS u
+    ), change AS (
+        SELECT u.* FROM moved, unnest($13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[],
+            $19::text[], $20::text[], $21::bool[])
+            AS u (revision, idx, kind, id, origin, before, after, unique_key, last)
+    ), logged AS (
+        INSERT INTO flux_resourceset.changes (revision, idx, kind, id, origin, before, after)
+        SELECT revision, idx, kind, id, origin, before, after FROM change WHERE revision IS NOT NULL
+    ), gone AS (
+        DELETE FROM flux_resourceset.resources r USING change c
+        WHERE c.last AND c.after IS NULL AND r.kind = c.kind AND r.id = c.id
+    ), there AS (
+        INSERT INTO flux_resourceset.resources (kind, id, unique_key, origin, body)
+        SELECT kind, id, unique_key, origin, after FROM change WHERE last AND after IS NOT NULL
+        ON CONFLICT (kind, id) DO UPDATE
+        SET unique_key = excluded.unique_key, origin = excluded.origin, body = excluded.body
+    ), note AS (
+        INSERT INTO flux_resourceset.applied (key, value)
+        SELECT u.* FROM moved, unnest($22::text[], $23::text[]) AS u
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value
+    )
+    SELECT count(*) FROM moved";
+
+/// How much goes into one statement: the server holds all of it in memory. A larger commit is a transaction of several.
+const PART: usize = 32 << 20;
+
+/// A transaction of several statements judges unique values at its end.
+pub(super) const BEGIN: &str = "BEGIN; SET CONSTRAINTS flux_resourceset.resources_unique DEFERRED";
+
+type Text<'a> = Cow<'a, str>;
+
+/// Rows for one statement, by column.
+#[derive(Default)]
+pub(super) struct Rows<'a> {
+    revision: Vec<i64>,
+    at: Vec<Text<'a>>,
+    actor: Vec<Text<'a>>,
+    request_id: Vec<Text<'a>>,
+    reason: Vec<Option<Text<'a>>>,
+    digest: Vec<&'a [u8]>,
+    removed: Vec<Option<String>>,
+    changed_in: Vec<Option<i64>>,
+    index: Vec<i64>,
+    kind: Vec<Text<'a>>,
+    id: Vec<Text<'a>>,
+    origin: Vec<Option<Text<'a>>>,
+    before: Vec<Option<Text<'a>>>,
+    after: Vec<Option<Text<'a>>>,
+    unique: Vec<Option<Text<'a>>>,
+    last: Vec<bool>,
+    key: Vec<Text<'a>>,
+    value: Vec<Text<'a>>,
+    /// About how many bytes all of that is.
+    size: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// A revision without its changes.
+    pub(super) fn revision(&mut self, record: &'a RevisionRecord) {
+        self.revision.push(integer(record.revision.0));
+        self.at.push(put(&record.author.at));
+        self.actor.push(put(&record.author.actor));
+        self.request_id.push(put(&record.author.request_id));
+        self.reason.push(record.author.reason.as_deref().map(put));
+        self.digest.push(&record.digest.0);
+        self.removed
+            .push(record.removed.to_text().map(|text| put(&text).into_owned()));
+        self.size += 256
+            + self
+                .removed
+                .last()
+                .map_or(0, |removed| removed.as_ref().map_or(0, String::len));
+    }
+
+    /// A change, with its place in the log if it belongs there, and whether it is the last of its resource.
+    pub(super) fn change(&mut self, logged: Option<(&RevisionRecord, usize)>, change: &'a Change, last: bool) {
+        self.changed_in
+            .push(logged.map(|(record, _)| integer(record.revision.0)));
+        self.index.push(logged.map_or(0, |(_, index)| integer(index)));
+        self.kind.push(put(&change.kind));
+        self.id.push(put(&change.id));
+        self.origin.push(change.origin.as_deref().map(put));
+        self.before.push(change.before.as_ref().map(Json::as_str).map(put));
+        self.after.push(change.after.as_ref().map(Json::as_str).map(put));
+        self.unique.push(change.unique.as_deref().map(put));
+        self.last.push(last);
+        let body = |body: &Option<Json>| body.as_ref().map_or(0, |body| body.as_str().len());
+        self.size += 256 + body(&change.before) + body(&change.after);
+    }
+
+    /// A note, of which no two may have the same key.
+    pub(super) fn note(&mut self, key: &'a str, value: &'a str) {
+        self.key.push(put(key));
+        self.value.push(put(value));
+    }
+
+    /// Writes them, if the head is at `from`, and leaves it at `to`.
+    pub(super) async fn write(self, conn: &mut PgConnection, from: Head, to: Head) -> sqlx::Result<bool> {
+        // What is large takes longer, on a slow disk a second for two megabytes.
+        let patience = PATIENCE + Duration::from_secs(self.size as u64 >> 21);
+        let query = sqlx::query(WRITE)
+            .bind(integer(to.revision.0))
+            .bind(&to.digest.0[..])
+            .bind(integer(from.revision.0))
+            .bind(&from.digest.0[..])
+            .bind(KNOWN);
+        let query = query
+            .bind(self.revision)
+            .bind(self.at)
+            .bind(self.actor)
+            .bind(self.request_id)
+            .bind(self.reason)
+            .bind(self.digest)
+            .bind(self.removed);
+        let query = query
+            .bind(self.changed_in)
+            .bind(self.index)
+            .bind(self.kind)
+            .bind(self.id)
+            .bind(self.origin)
+            .bind(self.before)
+            .bind(self.after)
+            .bind(self.unique)
+            .bind(self.last);
+        let query = query.bind(self.key).bind(self.value);
+        let moved: i64 = within(patience, query.fetch_one(conn)).await?.try_get(0)?;
+        Ok(moved == 1)
+    }
+}
+
+/// The whole transaction; within one that was begun, up to its `COMMIT`. False if the head is elsewhere. Where it refuses or
+/// fails, the caller ends it.
+pub(super) async fn commit(
+    conn: &mut PgConnection,
+    begun: bool,
+    base: Head,
+    batches: &[Batch],
+    records: &[RevisionRecord],
+) -> sqlx::Result<bool> {
+    let head = records.last().map_or(base, RevisionRecord::head);
+    let mut parts = parts(batches, records);
+    if let (false, [_]) = (begun, &*parts) {
+        return parts.remove(0).write(conn, base, head).await;
+    }
+    if !begun {
+        within(PATIENCE, sqlx::raw_sql(BEGIN).execute(&mut *conn)).await?;
+    }
+    let mut from = base;
+    for part in parts {
+        if !part.write(conn, from, head).await? {
+            return Ok(false);
+        }
+        from = head;
+    }
+    within(PATIENCE * 2, sqlx::raw_sql("COMMIT").execute(conn)).await?;
+    Ok(true)
+}
+
+fn parts<'a>(batches: &'a [Batch], records: &'a [RevisionRecord]) -> Vec<Rows<'a>> {
+    let last = last_changes(batches);
+    let mut parts = Vec::new();
+    let mut rows = Rows::default();
+    // The last one of each key counts.
+    let notes: BTreeMap<_, _> = batches
+        .iter()
+        .flat_map(|batch| &batch.applied)
+        .map(|(k, v)| (k, v))
+        .collect();
+    for (key, value) in notes {
+        rows.note(key, value);
+    }
+    for (batch, record) in batches.iter().zip(records) {
+        rows.revision(record);
+        for (index, change) in batch.changes.iter().enumerate() {
+            if rows.size > PART {
+                parts.push(std::mem::take(&mut rows));
+            }
+            let is_last = last
+                .get(&(&change.kind, &change.id))
+                .is_some_and(|last| std::ptr::eq(*last, change));
+            rows.change(Some((record, index)), change, is_last);
+        }
+    }
+    parts.push(rows);
+    parts
+}
+
+/// What each resource becomes in the end, whatever it was in between.
+fn last_changes(batches: &[Batch]) -> HashMap<(&Arc<str>, &Arc<str>), &Change> {
+    let changes = batches.iter().flat_map(|batch| &batch.changes);
+    changes.map(|change| ((&change.kind, &change.id), change)).collect()
+}
+
+/// The change whose unique value is taken. PostgreSQL says only that there is one, and the transaction is over.
+pub(super) async fn duplicate(conn: &mut PgConnection, batches: &[Batch]) -> sqlx::Result<Option<CommitError>> {
+    let last = last_changes(batches);
+    let changes = batches.iter().flat_map(|batch| &batch.changes);
+    let wanted: Vec<(&Change, &str)> = changes
+        .filter(|change| change.after.is_some() && std::ptr::eq(last[&(&change.kind, &change.id)], *change))
+        .filter_map(|change| Some((change, change.unique.as_deref()?)))
+        .collect();
+    let column = |of: fn(&(&'_ Change, &'_ str)) -> String| wanted.iter().map(of).collect::<Vec<_>>();
+    let sql = "SELECT r.kind, r.unique_key, r.id FROM flux_resourceset.resources r, unnest($1::text[], $2::text[]) \
+         AS u (kind, unique_key) WHERE r.kind = u.kind AND r.unique_key = u.unique_key";
+    let owners = sqlx::query(sql)
+        .bind(column(|(change, _)| put(&change.kind).into_owned()))
+        .bind(column(|(_, value)| put(value).into_owned()))
+        .fetch_all(conn);
+    let mut taken = HashSet::<(Arc<str>, String)>::new();
+    for owner in within(PATIENCE, owners).await? {
+        let text = |column| Ok::<_, sqlx::Error>(owner.some_text(column)?.into_owned());
+        let (kind, value, id): (Arc<str>, _, Arc<str>) = (text(0)?.into(), text(1)?, text(2)?.into());
+        // What these changes move themselves is judged below.
+        if !last.contains_key(&(&kind, &id)) {
+            taken.insert((kind, value));
+        }
+    }
+    let duplicate = wanted
+        .into_iter()
+        .find(|(change, value)| !taken.insert((change.kind.clone(), (*value).to_owned())));
+    Ok(duplicate.map(|(change, _)| CommitError::duplicate(change)))
+}

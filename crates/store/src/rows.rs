@@ -1,0 +1,169 @@
+//! What the SQL engines read in the same way: a row of each is a few columns, by number.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use fleet::json::Json;
+use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
+
+use crate::AuditRecord;
+
+/// The columns of a row, none where it is null.
+pub(crate) trait Columns {
+    fn integer(&self, column: usize) -> sqlx::Result<Option<i64>>;
+
+    fn text(&self, column: usize) -> sqlx::Result<Option<Cow<'_, str>>>;
+
+    fn bytes(&self, column: usize) -> sqlx::Result<Option<&[u8]>>;
+
+    fn some_text(&self, column: usize) -> sqlx::Result<Cow<'_, str>> {
+        some(self.text(column)?)
+    }
+}
+
+fn some<T>(value: Option<T>) -> sqlx::Result<T> {
+    value.ok_or_else(|| sqlx::Error::Decode("a null that nobody wrote".into()))
+}
+
+/// What [`add_row`] and [`add_audit_row`] read.
+pub(crate) const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
+     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed ";
+
+/// Columns 0 and 1: a revision and its digest.
+pub(crate) fn head_of(row: &impl Columns) -> sqlx::Result<Head> {
+    Ok(Head {
+        revision: revision_of(row)?,
+        digest: digest_of(row, 1)?,
+    })
+}
+
+pub(crate) fn revision_of(row: &impl Columns) -> sqlx::Result<Revision> {
+    Ok(Revision(some(row.integer(0)?)? as u64))
+}
+
+fn digest_of(row: &impl Columns, column: usize) -> sqlx::Result<Digest> {
+    let digest = some(row.bytes(column)?)?.try_into();
+    let digest = digest.map_err(|_| sqlx::Error::Decode("a digest that is not 32 bytes long".into()))?;
+    Ok(Digest(digest))
+}
+
+/// A head, and the digest of the state in column 2.
+pub(crate) fn checkpoint_of(row: &impl Columns) -> sqlx::Result<Checkpoint> {
+    Ok(Checkpoint {
+        head: head_of(row)?,
+        state: digest_of(row, 2)?,
+    })
+}
+
+/// A row of `kind, id, body, origin`.
+pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Resource> {
+    Ok(Resource {
+        kind: names.share(&row.some_text(0)?),
+        id: (*row.some_text(1)?).into(),
+        body: Json::from_canonical(&*row.some_text(2)?),
+        origin: row.text(3)?.map(|origin| names.share(&origin)),
+    })
+}
+
+/// Adds a row of the log to the revisions before it, whose last it may belong to.
+pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<()> {
+    let head = head_of(row)?;
+    if records.last().is_none_or(|record| record.revision != head.revision) {
+        records.push(RevisionRecord {
+            revision: head.revision,
+            author: author_of(row)?,
+            changes: Vec::new(),
+            removed: removed_of(row, 12)?,
+            digest: head.digest,
+        });
+    }
+    if let (Some(record), Some((_, change))) = (records.last_mut(), change_of(row, names)?) {
+        record.changes.push(change);
+    }
+    Ok(())
+}
+
+/// Adds a row of the log to the records before it, whose author it may share.
+pub(crate) fn add_audit_row(records: &mut Vec<AuditRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<()> {
+    let revision = revision_of(row)?;
+    let author = match records.last() {
+        Some(last) if last.revision == revision => last.author.clone(),
+        _ => Arc::new(author_of(row)?),
+    };
+    if let Some((index, change)) = change_of(row, names)? {
+        records.push(AuditRecord {
+            revision,
+            index,
+            author,
+            change,
+        });
+    }
+    Ok(())
+}
+
+fn author_of(row: &impl Columns) -> sqlx::Result<Author> {
+    Ok(Author {
+        at: row.some_text(2)?.into_owned(),
+        actor: row.some_text(3)?.into_owned(),
+        request_id: row.some_text(4)?.into_owned(),
+        reason: row.text(5)?.map(Cow::into_owned),
+    })
+}
+
+pub(crate) fn removed_of(row: &impl Columns, column: usize) -> sqlx::Result<Removed> {
+    Removed::from_text(row.text(column)?.as_deref()).map_err(|e| sqlx::Error::Decode(e.into()))
+}
+
+/// The change and its index; none in a revision without changes.
+fn change_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Option<(usize, Change)>> {
+    let Some(index) = row.integer(6)? else {
+        return Ok(None);
+    };
+    let body = |column| Ok::<_, sqlx::Error>(row.text(column)?.map(|body| Json::from_canonical(&*body)));
+    let change = Change {
+        kind: names.share(&row.some_text(7)?),
+        id: (*row.some_text(8)?).into(),
+        before: body(9)?,
+        after: body(10)?,
+        origin: row.text(11)?.map(|origin| names.share(&origin)),
+        unique: None,
+        keeps_unique: false,
+    };
+    Ok(Some((index as usize, change)))
+}
+
+/// A resource of a backup, as what creates it.
+pub(crate) fn creation(resource: Resource, unique: Option<String>) -> Change {
+    Change {
+        kind: resource.kind,
+        id: resource.id,
+        before: None,
+        after: Some(resource.body),
+        origin: resource.origin,
+        unique,
+        keeps_unique: false,
+    }
+}
+
+/// Gives equal strings one allocation: a million resources have a handful of kinds.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn share(&mut self, name: &str) -> Arc<str> {
+        match self.0.get(name) {
+            Some(shared) => shared.clone(),
+            None => {
+                let shared: Arc<str> = name.into();
+                self.0.insert(shared.clone());
+                shared
+            }
+        }
+    }
+}
+
+/// SQL's integers are signed. Where a number comes from outside, the largest one stands for all that are larger.
+pub(crate) fn integer(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
