@@ -931,7 +931,7 @@ proptest! {
         // What is protected is not taken, and what dangled is not made to dangle again.
         let may_refuse = |refusal: &Refusal, was: &Fleet| match refusal.reason {
             Reason::Protected => true,
-            Reason::InUse => was.dangling().next().is_some(),
+            Reason::InUse | Reason::Invalid => was.dangling().next().is_some(),
             _ => false,
         };
         match &restored {

@@ -1,4 +1,5 @@
-//! What a disk gives: `cargo run --release -p store --example commits -- sqlite:/data/probe.db 1000`.
+//! What a disk or a server gives: `cargo run --release -p store --example commits -- sqlite:/data/probe.db 1000`, or with the
+//! URL of an empty PostgreSQL database.
 //!
 //! Commits single changes one after another, then imports documents of 2 KB in revisions of 1,000, and loads them all.
 
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fleet::json::Json;
 use fleet::log::{Author, Batch, Change};
-use store::{Sqlite, Store};
+use store::{Access, Postgres, Sqlite, Store};
 
 #[tokio::main]
 async fn main() {
@@ -19,7 +20,10 @@ async fn main() {
     let mut number = |default: usize| args.next().map_or(default, |arg| arg.parse().unwrap());
     let (singles, revisions) = (number(1000), number(100));
 
-    let store = Sqlite::open(&url).await.unwrap();
+    let store: Box<dyn Store> = match url.starts_with("postgres") {
+        true => Box::new(Postgres::open(&url, Access::Write).await.unwrap()),
+        false => Box::new(Sqlite::open(&url).await.unwrap()),
+    };
     let run = std::process::id();
 
     let mut times = Vec::new();
@@ -28,7 +32,7 @@ async fn main() {
         let id = format!("single-{run}");
         let after = body(&id, n);
         let change = change(id, before.replace(after.clone()), after);
-        times.push(commit(&store, vec![change]).await);
+        times.push(commit(&*store, vec![change]).await);
     }
     times.sort_unstable();
     if let (Some(median), Some(worst)) = (times.get(singles / 2), times.last()) {
@@ -45,7 +49,7 @@ async fn main() {
             let id = format!("import-{run}-{:07}", revision * 1000 + n);
             change(id.clone(), None, body(&id, n))
         });
-        total += commit(&store, import.collect()).await;
+        total += commit(&*store, import.collect()).await;
     }
     if revisions > 0 {
         let rate = (revisions * 1000) as f64 / total.as_secs_f64();
@@ -58,7 +62,7 @@ async fn main() {
     store.close().await;
 }
 
-async fn commit(store: &Sqlite, changes: Vec<Change>) -> Duration {
+async fn commit(store: &dyn Store, changes: Vec<Change>) -> Duration {
     let base = store.head().await.unwrap();
     let author = Author {
         at: "2026-01-01T00:00:00.000000Z".into(),

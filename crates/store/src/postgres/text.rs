@@ -8,7 +8,9 @@ const NUL: char = '\u{0}';
 const MARK: char = '\u{1}';
 
 pub(super) fn put(text: &str) -> Cow<'_, str> {
-    if !text.contains([NUL, MARK]) {
+    // Bodies are long: this looks at many bytes at a time, which a search for characters does not.
+    let has = |char: char| text.as_bytes().contains(&(char as u8));
+    if !has(NUL) && !has(MARK) {
         return Cow::Borrowed(text);
     }
     let mut put = String::with_capacity(text.len() + 8);
