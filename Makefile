@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run test test-flux e2e lint deny firestone generate verify bench clean
+.PHONY: help run test test-flux e2e lint deny firestone generate verify docs docs-check bench clean
 
 help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,18 +39,35 @@ deny: ## Licences, sources and bans of the dependencies.
 firestone: $(PYTHON_TOOLS)/ready ## The shipped kinds are valid Firestone resources; the OpenAPI document is valid.
 	scripts/check-firestone.sh $(PYTHON_TOOLS)/bin
 
-generate: ## Write what is derived from the kinds: openapi/openapi.yaml.
-	mkdir -p openapi
-	cargo run --quiet --bin flux-resourceset -- openapi > target/openapi.yaml
-	mv target/openapi.yaml openapi/openapi.yaml
+# What is written from definitions: the file, and the command that writes it.
+GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md
+target/generated/openapi/openapi.yaml: COMMAND = cargo run --quiet --bin flux-resourceset -- openapi
+target/generated/docs/src/api.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference api
+target/generated/docs/src/server.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference server
+target/generated/docs/src/cli.md: COMMAND = env -u FLUX_API_URL cargo run --quiet --bin flux-resourceset-cli -- docs
 
-verify: ## Fail when what `make generate` writes is stale.
-	cargo run --quiet --bin flux-resourceset -- openapi > target/openapi.yaml
-	diff -u openapi/openapi.yaml target/openapi.yaml || { echo "openapi/openapi.yaml is stale: run make generate" >&2; exit 1; }
+.PHONY: $(GENERATED:%=target/generated/%)
+$(GENERATED:%=target/generated/%):
+	@mkdir -p $(@D)
+	$(COMMAND) > $@
 
-bench: ## Measure, as ratios to a yardstick in the same run; writes docs/benchmarks.md (about 10 minutes).
+generate: $(GENERATED:%=target/generated/%) ## Write what is derived from the kinds and the command lines: OpenAPI, the reference pages of the book.
+	cp -r target/generated/. .
+
+verify: $(GENERATED:%=target/generated/%) ## Fail when what `make generate` writes is stale.
+	@for file in $(GENERATED); do \
+	  diff -u $$file target/generated/$$file || { echo "$$file is stale: run make generate" >&2; exit 1; }; \
+	done
+
+docs: ## Build the book into target/book (once a few minutes more, to install mdBook).
+	scripts/mdbook.sh
+
+docs-check: docs ## Draw every diagram of the book in headless Chromium, without a network.
+	scripts/check-diagrams.sh
+
+bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/benchmarks.md (about 10 minutes).
 	cargo build --release --bin flux-resourceset --package bench --package flux-resourceset
-	cargo run --release --package bench -- --out docs/benchmarks.md
+	cargo run --release --package bench -- --out docs/src/benchmarks.md
 
 clean: ## Remove what was built, and the demo's database.
 	cargo clean

@@ -71,7 +71,7 @@ impl Report {
 const PAGE: &str = "\
 # Benchmarks
 
-`make bench` measures these figures and writes this page (`cargo run --release -p bench -- --out docs/benchmarks.md`).
+`make bench` measures these figures and writes this page (`cargo run --release -p bench -- --out docs/src/benchmarks.md`).
 {machine}
 
 {table}

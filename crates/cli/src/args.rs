@@ -1,5 +1,5 @@
 //! The command line: what is static is derived, what the kinds bring is built from them. Parser, help, man pages, completions
-//! and docs/cli.md all come from here.
+//! and docs/src/cli.md all come from here.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ pub(crate) enum Static {
     Man(complete::ManArgs),
     /// Print the version of this program
     Version,
-    /// Print docs/cli.md
+    /// Print docs/src/cli.md
     #[command(hide = true)]
     Docs,
 }

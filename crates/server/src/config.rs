@@ -74,6 +74,20 @@ pub enum Command {
     },
     /// Print the OpenAPI document of the built-in kinds and of RESOURCES_DIR.
     Openapi,
+    /// Print a page of the book that is written from definitions.
+    #[command(hide = true)]
+    Reference {
+        #[arg(value_enum)]
+        page: ReferencePage,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReferencePage {
+    /// docs/src/api.md
+    Api,
+    /// docs/src/server.md
+    Server,
 }
 
 /// What can be set. Values are read as text here and judged in [`Options::read`], so that every error looks the same.

@@ -5,6 +5,7 @@ pub mod app;
 pub mod config;
 pub mod http;
 pub mod metrics;
+pub mod reference;
 pub mod tokens;
 
 use std::hash::{BuildHasher, RandomState};

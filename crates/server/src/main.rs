@@ -16,9 +16,10 @@ use flux_resourceset::app::reach::{self, Started};
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::app::verify::{self, VerifyError};
 use flux_resourceset::app::{keep, manifests};
-use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode};
+use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode, ReferencePage};
 use flux_resourceset::http::{self, Api, listen, openapi};
 use flux_resourceset::metrics::Metrics;
+use flux_resourceset::reference;
 use flux_resourceset::tokens::Tokens;
 use store::Store;
 use tokio::signal::unix::{SignalKind, signal};
@@ -152,6 +153,15 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
             let fleet = startup::kinds_only(&config)?;
             let text = fleet::yaml::write(&openapi::document(fleet.kinds(), Mode::Crud));
             say(format_args!("{text}"))
+        }
+        Some(Command::Reference { page }) => {
+            let config = cli.options.read_without_tokens()?;
+            let fleet = startup::kinds_only(&config)?;
+            let page = match page {
+                ReferencePage::Api => reference::api::page(&openapi::document(fleet.kinds(), Mode::Crud)),
+                ReferencePage::Server => reference::server::page(),
+            };
+            say(format_args!("{page}"))
         }
     }
 }

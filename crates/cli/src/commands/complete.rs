@@ -1,4 +1,4 @@
-//! What is generated from the command line's definition: shell completions, man pages, docs/cli.md.
+//! What is generated from the command line's definition: shell completions, man pages, docs/src/cli.md.
 
 use std::env;
 use std::ffi::OsString;
@@ -159,7 +159,7 @@ server's own plan, and `diff --from` what differs in the same shape, with whole 
 the server's removal budget is refused until `--confirm-removals N` names their number. `undo` takes back the last revision.
 ";
 
-/// docs/cli.md, from the kinds of this release.
+/// docs/src/cli.md, from the kinds of this release.
 pub(crate) fn docs(printer: &Printer) -> Result<(), Failure> {
     let mut command = args::full(&Kinds::built_in())
         .disable_help_subcommand(true)

@@ -226,12 +226,15 @@ pub(crate) fn diagnostics(session: &Session<'_>, matches: &ArgMatches) -> Result
         .get(&format!("/{CLUSTERS}/{}/diagnostics", encode(id(matches))))?;
     let items = || found.as_array().into_iter().flatten();
     let table = |_| {
-        let mut table = Table::default();
-        for item in items() {
-            table.line(crate::output::cell(item), Tone::Attention);
-        }
+        const COLUMNS: [&str; 4] = ["code", "kind", "id", "detail"];
         if items().next().is_none() {
+            let mut table = Table::default();
             table.line("nothing is wrong", Tone::Good);
+            return table;
+        }
+        let mut table = Table::new(COLUMNS);
+        for item in items() {
+            table.row(COLUMNS.map(|name| (crate::output::cell(&item[name]), Tone::Attention)));
         }
         table
     };

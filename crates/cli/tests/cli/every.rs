@@ -75,7 +75,7 @@ fn each_command_of_the_chapter_is_in_a_transcript() {
         .unwrap()
         .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
         .collect();
-    let chapter = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md")).unwrap();
+    let chapter = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/cli.md")).unwrap();
     let headings = chapter.lines().filter(|line| line.starts_with("##"));
     let commands: Vec<&str> = headings.filter_map(|line| line.split('`').nth(1)).collect();
     assert!(commands.len() > 50, "{commands:?}");

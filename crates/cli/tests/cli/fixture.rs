@@ -63,6 +63,30 @@ impl World {
         World::serving_in(home, &[("API_MODE", "crud"), ("CRUD_AUTH_TOKEN_FILE", "writers")])
     }
 
+    /// What `make run` starts, for the chapters of the book: a database in the folder where commands run, both programs on the
+    /// path, and no variables set.
+    pub(crate) fn book() -> World {
+        let home = tempfile::tempdir().unwrap();
+        let database = format!(
+            "sqlite://{}/work/data/flux-resourceset.db?mode=rwc",
+            home.path().display()
+        );
+        let settings = [
+            ("API_MODE", "crud"),
+            ("STORE_BACKEND", "sqlite"),
+            ("DATABASE_URL", database.as_str()),
+            ("AUTH_TOKEN", "demo-read-token"),
+            ("CRUD_AUTH_TOKEN", "demo-write-token"),
+        ];
+        let world = World::serving_in(home, &settings);
+        std::os::unix::fs::symlink(server(), world.home.path().join("bin/flux-resourceset")).unwrap();
+        world
+            .without("FLUX_API_URL")
+            .without("FLUX_API_TOKEN")
+            .without("FLUX_API_WRITE_TOKEN")
+            .with("NO_COLOR", "1")
+    }
+
     fn grown(self) -> World {
         let world = self;
         let mut documents = String::new();
@@ -100,12 +124,12 @@ impl World {
                 ("SEED_FILE", seed.as_str()),
                 ("LISTEN_ADDR", "127.0.0.1:0"),
             ])
-            .envs(settings.iter().copied())
             .envs([
                 ("AUTH_TOKEN", "read-token"),
                 ("CRUD_AUTH_TOKEN", "write-token"),
                 ("NO_COLOR", "1"),
             ])
+            .envs(settings.iter().copied())
             .current_dir(home.path())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -3,6 +3,7 @@
 
 mod access;
 mod back;
+mod book;
 mod docs;
 mod documented;
 mod documents;

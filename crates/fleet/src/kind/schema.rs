@@ -11,7 +11,7 @@ use crate::yaml;
 static BASE: LazyLock<Value> = LazyLock::new(|| yaml::parse(include_str!("base.yaml")).expect("base.yaml parses"));
 
 /// What Firestone and we put into a schema and JSON Schema does not know.
-const NOT_JSON_SCHEMA: [&str; 6] = ["expose", "key", "query_params", "x-flux", "schema", "example"];
+const NOT_JSON_SCHEMA: [&str; 5] = ["expose", "key", "query_params", "x-flux", "schema"];
 
 pub(super) fn base_id() -> &'static Value {
     &BASE["id"]

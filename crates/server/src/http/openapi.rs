@@ -20,8 +20,11 @@ pub fn document(kinds: &Kinds, mode: Mode) -> Value {
         }
         for kind in kinds.definitions() {
             if let (Some(array), Some(clusters)) = (&kind.references, kinds.get(CLUSTERS)) {
-                let reference = &clusters.schema["properties"][array]["items"];
-                schemas.insert(format!("{}_ref", kind.singular), to_openapi(reference));
+                let mut reference = to_openapi(&clusters.schema["properties"][array]["items"]);
+                if let Some(example) = kind.schema["properties"]["id"].get("example") {
+                    reference["properties"]["id"]["example"] = example.clone();
+                }
+                schemas.insert(format!("{}_ref", kind.singular), reference);
             }
         }
         link_references(kinds, &mut schemas);
@@ -89,11 +92,12 @@ const DIAGNOSTICS: [&str; 8] = [
 ];
 
 /// What OpenAPI 3.0 takes from JSON Schema as it is.
-const KEPT: [&str; 20] = [
+const KEPT: [&str; 21] = [
     "default",
     "deprecated",
     "description",
     "enum",
+    "example",
     "format",
     "maxItems",
     "maxLength",
@@ -193,6 +197,13 @@ fn problem_schema() -> Value {
             "clusters": {"type": "array", "description": "The clusters that are in the way.", "items": {"type": "string"}},
             "resources": {"type": "array", "description": "The resources that are in the way, as kind/id.", "items": {"type": "string"}},
             "removals": {"$ref": "#/components/schemas/removals"},
+        },
+        "example": {
+            "type": "/problems/invalid",
+            "title": "Unprocessable Entity",
+            "status": 422,
+            "detail": "/id: \"Team_Sandbox\" does not match \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\"",
+            "errors": [{"pointer": "/id", "detail": "\"Team_Sandbox\" does not match \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\""}],
         },
     })
 }
@@ -343,7 +354,7 @@ fn input_schema(kind: &Kind) -> Value {
     if kind.flux.patches {
         properties.insert(
             "patches".into(),
-            json!({"type": "object", "additionalProperties": true}),
+            json!({"type": "object", "additionalProperties": true, "example": {"replicaCount": "3"}}),
         );
     }
     properties.insert(
@@ -352,9 +363,9 @@ fn input_schema(kind: &Kind) -> Value {
             "type": "object",
             "required": ["name", "dns", "environment"],
             "properties": {
-                "name": {"type": "string"},
-                "dns": {"type": "string"},
-                "environment": {"type": "string"},
+                "name": {"type": "string", "example": "demo-cluster-01"},
+                "dns": {"type": "string", "example": "demo-cluster-01.k8s.example.com"},
+                "environment": {"type": "string", "example": "dev"},
             },
         }),
     );
@@ -620,7 +631,12 @@ fn flux_paths(kinds: &Kinds, paths: &mut Map<String, Value>) {
     let cluster = json!({
         "type": "object",
         "required": ["id", "cluster_name", "cluster_dns", "environment"],
-        "properties": {"id": text, "cluster_name": text, "cluster_dns": text, "environment": text},
+        "properties": {
+            "id": {"type": "string", "example": "demo-cluster-01"},
+            "cluster_name": {"type": "string", "example": "demo-cluster-01"},
+            "cluster_dns": {"type": "string", "example": "demo-cluster-01.k8s.example.com"},
+            "environment": {"type": "string", "example": "dev"},
+        },
     });
     let list = Operation::new("flux", "flux_clusters", "All clusters, for whoever provisions them.")
         .reads()
@@ -929,22 +945,29 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         "required": ["op", "kind"],
         "properties": {
             "op": {"type": "string", "enum": ["create", "replace", "apply", "merge", "delete", "assign", "unassign", "patch"]},
-            "kind": text,
-            "id": text,
-            "value": open,
-            "cluster": text,
-            "selector": text,
-            "set": open,
-            "unset": {"type": "array", "items": text},
-            "cascade": {"type": "boolean"},
-            "drop_patches": {"type": "boolean"},
-            "if_match": text,
+            "kind": {"type": "string", "description": "The kind by its name, `platform_components`; `kinds` for a kind itself."},
+            "id": {"type": "string", "description": "Of what is written; of the definition, for assign, unassign and patch."},
+            "value": {"type": "object", "description": "The document; for merge what changes, for assign the overrides."},
+            "cluster": {"type": "string", "description": "For assign, unassign and patch: the cluster."},
+            "selector": {"type": "string", "description": "In place of `cluster`, or of the `id` of clusters to merge: those that match; `*` for all."},
+            "set": {"type": "object", "description": "For patch: values by their paths."},
+            "unset": {"type": "array", "description": "For patch: paths to take away.", "items": text},
+            "cascade": {"type": "boolean", "description": "For delete: also the references to it."},
+            "drop_patches": {"type": "boolean", "description": "For unassign: also the patches that the clusters keep for it."},
+            "if_match": {"type": "string", "description": "Only if it is still in this version."},
         },
     });
     let body = json!({
         "type": "object",
         "required": ["operations"],
         "properties": {"reason": text, "operations": {"type": "array", "minItems": 1, "items": operation}},
+        "example": {
+            "reason": "blue week",
+            "operations": [{
+                "op": "patch", "kind": "platform_components", "id": "podinfo", "selector": "environment=dev",
+                "set": {"ui.color": "#3b82f6"},
+            }],
+        },
     });
     let reply = json!({
         "type": "object",
@@ -978,6 +1001,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
             "undo": {"type": "integer", "minimum": 1, "description": "Instead: take back this one revision."},
             "reason": text,
         },
+        "example": {"revision": 41, "selector": "environment=prod", "reason": "6.5.0 was ill"},
     });
     let done = json!({
         "type": "object",

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Opens every page of the built book that has a diagram in headless Chromium, without a network, and counts what was drawn.
+# Needs chromium (Debian: apt-get install chromium) and the book (make docs).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+  echo "chromium is missing: apt-get install chromium" >&2
+  exit 1
+}
+[ -f target/book/index.html ] || { echo "target/book is missing: make docs" >&2; exit 1; }
+# A network of its own, without any way out, where that is allowed.
+alone=()
+unshare --net true 2>/dev/null && alone=(unshare --net)
+profile=$(mktemp -d)
+trap 'rm -rf "$profile"' EXIT
+failed=0
+for page in target/book/*.html; do
+  name=$(basename "$page")
+  # All pages in one, and the first page again.
+  [ "$name" = print.html ] || [ "$name" = index.html ] && continue
+  wanted=$(grep -c '<pre class="mermaid">' "$page" || true)
+  [ "$wanted" = 0 ] && continue
+  dom=$("${alone[@]}" "$browser" --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
+    --disable-component-update --disable-sync --user-data-dir="$profile" --virtual-time-budget=20000 --dump-dom \
+    "file://$PWD/$page" 2>/dev/null)
+  drawn=$(grep -oE '<svg [^>]*id="mermaid-[^>]*' <<<"$dom" | grep -vc 'aria-roledescription="error"' || true)
+  echo "$name: $drawn of $wanted diagrams"
+  [ "$drawn" = "$wanted" ] || failed=1
+done
+exit "$failed"
