@@ -8,10 +8,11 @@
 //! unavailable; the server in turn gives up what takes too long or was left behind (`statement_timeout`, `lock_timeout`,
 //! `idle_in_transaction_session_timeout`). The driver cannot set TCP's own timeouts, which this stands in for.
 //!
-//! **Poolers.** These settings go with the start of a connection (`options`), and statements are prepared by name. A pooler
-//! must let both be: PgBouncer in session mode with `ignore_startup_parameters = extra_float_digits, options` does. In
-//! transaction mode it must also keep prepared statements apart (1.21 and later, `max_prepared_statements` above 0), and
-//! nothing is heard of notifications: followers then poll, see [`watch`].
+//! **Poolers.** PgBouncer works in session mode. In transaction mode, version 1.21 or later with
+//! `max_prepared_statements` above 0 is needed, and `listen=false` in the URL: it would hand the notifications to whoever has
+//! the connection by then. Followers then poll, see [`watch`]. In both modes it wants
+//! `ignore_startup_parameters = extra_float_digits, options`; the timeouts above are then for the role to have
+//! (`ALTER ROLE … SET statement_timeout = …`).
 
 mod compact;
 mod copy;
@@ -64,8 +65,9 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Opens `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETER=VALUE&…`. Must be called within a Tokio runtime, which
-    /// the background work goes on in until the store is closed or dropped.
+    /// Opens `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETER=VALUE&…`, with the parameters of libpq that the driver
+    /// knows, and `listen=false`. Must be called within a Tokio runtime, which the background work goes on in until the store
+    /// is closed or dropped.
     ///
     /// [`StoreError::NotReady`] when it is opened to read and nobody has made its schema yet.
     pub async fn open(url: &str, access: Access) -> Result<Self, StoreError> {
@@ -88,7 +90,9 @@ impl Postgres {
         let writer = Arc::new(Writer::new(Turn::new(None)));
         let (bell, ears) = (Arc::<Bell>::default(), Arc::<Ears>::default());
         let mut upkeep = JoinSet::new();
-        upkeep.spawn(watch::listen(server.clone(), bell.clone(), ears.clone()));
+        if server.listens() {
+            upkeep.spawn(watch::listen(server.clone(), bell.clone(), ears.clone()));
+        }
         upkeep.spawn(watch::poll(readers.clone(), bell.clone(), ears, head));
         Postgres {
             server,

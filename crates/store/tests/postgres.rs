@@ -634,6 +634,35 @@ async fn a_commit_that_nobody_is_notified_of_is_seen_within_a_second_and_then_so
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_listen_polls() {
+    let server = Server::shared();
+    let url = server.database();
+    let store = open(&url).await;
+    let follower = open(&format!("{url}?application_name=deaf&listen=false")).await;
+    for n in 0..5 {
+        let head = write(&store, &n.to_string()).await;
+        let written = Instant::now();
+        soon(async {
+            while follower.head().await.unwrap() != head {
+                follower.head_moved().await;
+            }
+        })
+        .await;
+        assert!(
+            written.elapsed() < Duration::from_millis(800),
+            "{:?}",
+            written.elapsed()
+        );
+    }
+    let listening = |name: &str| {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name =";
+        let database = "AND datname = current_database()";
+        server.sql(&url, &format!("{sql} '{name}' {database}"))
+    };
+    assert_eq!((&*listening("flux-resourceset"), &*listening("deaf")), ("1", "0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_lost_its_tail_is_noticed() {
     let server = Server::start(&[]);
     let url = server.database();

@@ -112,8 +112,10 @@ impl Cursor {
 
     async fn next(&mut self, conn: &mut PgConnection) -> sqlx::Result<Option<PgRow>> {
         if self.rows.is_empty() {
-            // The first ones may have to be looked for in all of a large table.
-            self.rows = within(LONG, sqlx::query(self.fetch).fetch_all(conn)).await?.into();
+            // The first ones may have to be looked for.
+            self.rows = within(PATIENCE * 6, sqlx::query(self.fetch).fetch_all(conn))
+                .await?
+                .into();
         }
         Ok(self.rows.pop_front())
     }

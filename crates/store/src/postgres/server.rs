@@ -54,6 +54,7 @@ pub(super) struct Server(Arc<Inner>);
 struct Inner {
     options: PgConnectOptions,
     access: Access,
+    listens: bool,
     place: String,
 }
 
@@ -73,16 +74,23 @@ impl Server {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             return Err(refuse("it does not begin with postgres://".to_owned()));
         }
-        let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
-        let parameters = parameters.split('#').next().unwrap_or_default();
+        let (address, parameters) = url.split_once('?').unwrap_or((url, ""));
+        let (mut listens, mut theirs) = (true, Vec::new());
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
-            let name = parameter.split('=').next().unwrap_or_default();
-            if !(PARAMETERS.contains(&name) || name.starts_with("options[")) {
-                let known = PARAMETERS.join(", ");
-                return Err(refuse(format!("unknown parameter {name:?}; known are {known}")));
+            match (parameter, parameter.split('=').next().unwrap_or_default()) {
+                ("listen=true", _) => listens = true,
+                ("listen=false", _) => listens = false,
+                (_, name) if PARAMETERS.contains(&name) || name.starts_with("options[") => theirs.push(parameter),
+                (_, name) => {
+                    let known = PARAMETERS.join(", ");
+                    return Err(refuse(format!(
+                        "unknown parameter {name:?}; known are listen=false, {known}"
+                    )));
+                }
             }
         }
-        let options = PgConnectOptions::from_str(url).map_err(|e| refuse(first_line(&e.to_string())))?;
+        let url = format!("{address}?{}", theirs.join("&"));
+        let options = PgConnectOptions::from_str(&url).map_err(|e| refuse(first_line(&e.to_string())))?;
         let host = match options.get_socket() {
             Some(folder) => folder.display().to_string(),
             None => format!("{}:{}", options.get_host(), options.get_port()),
@@ -91,7 +99,17 @@ impl Server {
         let place = format!("PostgreSQL database {host}/{database}");
         let name = options.get_application_name().unwrap_or("flux-resourceset").to_owned();
         let options = options.application_name(&name).disable_statement_logging();
-        Ok(Server(Arc::new(Inner { options, access, place })))
+        Ok(Server(Arc::new(Inner {
+            options,
+            access,
+            listens,
+            place,
+        })))
+    }
+
+    /// Whether notifications can be expected.
+    pub(super) fn listens(&self) -> bool {
+        self.0.listens
     }
 
     pub(super) fn access(&self) -> Access {
@@ -159,6 +177,13 @@ impl Server {
             // It shows now, not at the first write, that we can.
             let writable = "UPDATE flux_resourceset.store SET revision = revision WHERE false";
             self.ask(sqlx::query(writable).execute(&mut conn)).await?;
+            let lax = "SELECT 'off' IN (current_setting('fsync'), current_setting('synchronous_commit'))";
+            if self.ask(sqlx::query_scalar(lax).fetch_one(&mut conn)).await? {
+                tracing::warn!(
+                    "{} has fsync or synchronous_commit off: what it acknowledges may be lost in a crash",
+                    self.0.place
+                );
+            }
         }
         let _closed = within(PATIENCE, conn.close()).await;
         Ok(())
@@ -279,6 +304,10 @@ impl Server {
         let state = error.as_database_error().and_then(|e| e.code()).unwrap_or_default();
         let message = match error {
             sqlx::Error::Database(e) => first_line(e.message()),
+            // Seen with PgBouncer in transaction mode.
+            sqlx::Error::Protocol(e) if e.contains("NotificationResponse") => {
+                "a pooler hands out notifications to the wrong ones; say listen=false in the URL".to_owned()
+            }
             sqlx::Error::Io(e) => first_line(&e.to_string()),
             e => first_line(&e.to_string()),
         };
@@ -288,6 +317,7 @@ impl Server {
             "55P03" => "another process holds its lock",
             "57014" => "it took too long",
             "3D000" => "it does not exist",
+            "26000" | "42P05" => "a pooler in front of it mixes up prepared statements",
             _ => "",
         };
         let detail = if hint.is_empty() {
@@ -297,8 +327,10 @@ impl Server {
         };
         let place = self.0.place.clone();
         match (&*state, error) {
-            // What we may not do, and what does not fit.
-            ("42501" | "54000", _) | (_, sqlx::Error::Configuration(_)) => StoreError::Unusable { place, detail },
+            // What we may not do, what does not fit, and what others make of our words.
+            ("26000" | "42501" | "42P05" | "54000", _) | (_, sqlx::Error::Configuration(_)) => {
+                StoreError::Unusable { place, detail }
+            }
             // Tables that are not as we made them, values that we never wrote, damaged pages.
             (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound) => {
                 StoreError::Corrupt { place, detail }

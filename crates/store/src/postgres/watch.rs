@@ -1,9 +1,8 @@
 //! Noticing other processes' commits.
 //!
-//! Each commit notifies, and whoever listens knows within a millisecond or two. Listening may break, and not only in ways that
-//! show: a standby refuses it, and behind a pooler that lends connections by the transaction (PgBouncer) nothing is ever
-//! heard. Hence the head is also looked at once a second; where it has moved and nothing was heard, ten times a second, until
-//! something is.
+//! Each commit notifies, and whoever listens knows within a few milliseconds. Listening may break, and not only in ways that
+//! show: a standby refuses it, and a network may forget a connection that is quiet. Hence the head is also looked at once a
+//! second; while nobody listens, or where it has moved and nothing was heard, ten times a second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
