@@ -314,7 +314,7 @@ impl User {
 }
 
 /// Where PostgreSQL's programs are: where `PG_BIN` says, in the path, or where Debian puts them, out of the path.
-fn bin() -> PathBuf {
+pub fn bin() -> PathBuf {
     let named = std::env::var_os("PG_BIN").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<_> = fs::read_dir("/usr/lib/postgresql")

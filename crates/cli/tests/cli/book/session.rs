@@ -16,6 +16,10 @@ use crate::fixture::World;
 /// Where `make run` serves, and so the book.
 const DOCUMENTED: &str = "127.0.0.1:8080";
 
+/// The PostgreSQL server of the book: where it is, and who may do everything there.
+const DATABASE: &str = "@db.internal/flux";
+const ADMIN: &str = "postgres://admin:secret@db.internal/flux";
+
 /// The longest that a chapter may take, in seconds.
 const PATIENCE: &str = "120";
 
@@ -53,12 +57,21 @@ pub(super) fn run(prelude: &str, blocks: &[&Block]) -> Vec<Ran> {
     let scripts = world.home.path().join("blocks");
     fs::create_dir(&scripts).unwrap();
     let mut ports = Ports::new(&world.url);
+    let database = blocks.iter().any(|block| block.text.contains(DATABASE));
+    let database = database.then(Database::start);
+    let mapped = |ports: &mut Ports, text: &str| {
+        let text = ports.mapped(text);
+        database.as_ref().map_or(text.clone(), |database| database.mapped(&text))
+    };
     fs::write(scripts.join("prelude"), ports.mapped(prelude)).unwrap();
     // What a block starts in the background ends with the chapter.
     let mut driver = String::from("set -Eeo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     driver.push_str("source ../blocks/prelude\n");
+    if database.is_some() {
+        driver.push_str(&format!("PATH={}:$PATH\n", pgtest::bin().display()));
+    }
     for (n, block) in blocks.iter().enumerate() {
-        fs::write(scripts.join(format!("{n}.sh")), ports.mapped(&block.text)).unwrap();
+        fs::write(scripts.join(format!("{n}.sh")), mapped(&mut ports, &block.text)).unwrap();
         let run = format!("source ../blocks/{n}.sh >../blocks/{n}.out 2>&1 </dev/null");
         if block.is("fails") {
             driver.push_str(&format!("set +e\n{run}\necho $? >../blocks/{n}.code\nset -e\n"));
@@ -82,10 +95,38 @@ pub(super) fn run(prelude: &str, blocks: &[&Block]) -> Vec<Ran> {
                 .map(|code| code.trim().parse().unwrap()),
             output: {
                 let output = fs::read(scripts.join(format!("{n}.out"))).unwrap_or_default();
-                ports.restored(&String::from_utf8_lossy(&output).replace(&work.display().to_string(), "."))
+                let output = String::from_utf8_lossy(&output).replace(&work.display().to_string(), ".");
+                let output = database
+                    .as_ref()
+                    .map_or(output.clone(), |database| database.restored(&output));
+                ports.restored(&output)
             },
         })
         .collect()
+}
+
+/// A real server in the place of the book's.
+struct Database(pgtest::Server);
+
+impl Database {
+    fn start() -> Self {
+        let server = pgtest::Server::start(&[]);
+        server.sql("postgres", "CREATE DATABASE flux");
+        Database(server)
+    }
+
+    fn place(&self) -> String {
+        format!("127.0.0.1:{}", self.0.port())
+    }
+
+    fn mapped(&self, text: &str) -> String {
+        text.replace(ADMIN, &self.0.url("flux"))
+            .replace(DATABASE, &format!("@{}/flux", self.place()))
+    }
+
+    fn restored(&self, text: &str) -> String {
+        text.replace(&self.place(), "db.internal:5432")
+    }
 }
 
 /// The addresses of the book, and those of this run.
