@@ -188,6 +188,7 @@ impl Engine {
             budget,
             removals: removals.clone(),
             remembers,
+            epoch: None,
             serves,
         };
         task.describe();
@@ -257,6 +258,8 @@ struct Task {
     removals: RecentRemovals,
     /// Whether everything that was removed lately is known.
     remembers: bool,
+    /// Which store it is, once it was asked: [`Store::epoch`].
+    epoch: Option<String>,
     serves: watch::Sender<Revision>,
 }
 
@@ -528,6 +531,9 @@ impl Task {
             };
             if head == served {
                 self.welcome();
+                if self.epoch.is_none() {
+                    self.epoch = self.status.asking(self.store.epoch()).await.ok();
+                }
                 return self.status.confirm();
             }
             if head == Head::default() {
@@ -535,9 +541,7 @@ impl Task {
                 return self.complain(&"the store is empty");
             }
             if head.revision <= served.revision {
-                self.metrics.histories.inc();
-                warn!(%served, store = %head, "the store has another history: reading it anew");
-                return self.reload().await;
+                return self.change_history(served, head).await;
             }
             let changes = self.store.changes(served.revision, AT_ONCE);
             let records = match self.status.asking(changes).await {
@@ -557,9 +561,8 @@ impl Task {
                     self.describe();
                 }
                 Ok(Err(detail)) => {
-                    self.metrics.histories.inc();
-                    warn!(%served, store = %head, detail, "the store has another history: reading it anew");
-                    return self.reload().await;
+                    warn!(detail, "the log does not continue the snapshot");
+                    return self.change_history(served, head).await;
                 }
                 Err(_) => {
                     error!("following the log panicked: reading it anew");
@@ -567,6 +570,22 @@ impl Task {
                 }
             }
         }
+    }
+
+    /// What is served is not in the store any more: never mixed with what is, and never passed over in silence.
+    async fn change_history(&mut self, served: Head, head: Head) {
+        self.metrics.histories.inc();
+        let epoch = self.status.asking(self.store.epoch()).await.ok();
+        let because = match (&self.epoch, &epoch) {
+            (Some(known), Some(epoch)) if known == epoch => {
+                "it lost commits, as by a failover to a standby that was behind"
+            }
+            (Some(_), Some(_)) => "it was filled from a backup, or made anew",
+            _ => "unknown",
+        };
+        warn!(%served, store = %head, because, "the store has another history: reading it anew");
+        self.epoch = epoch;
+        self.reload().await;
     }
 
     async fn reload(&mut self) {

@@ -418,7 +418,8 @@ fn a_failover_that_lost_the_tail_is_noticed_by_everybody() {
             eventually("the head that went back is noticed", || {
                 metric(server, "flux_resourceset_history_changes_total") == 1.0
             });
-            server.process.line("the store has another history");
+            let line = server.process.line("the store has another history");
+            assert!(line.contains("it lost commits"), "{line}");
             eventually("what was lost is not served", || revision(server) == lost - 5);
             server.reader().get(&poll("lost-0")).expect(404);
         }

@@ -61,7 +61,9 @@ pub(super) fn run(prelude: &str, blocks: &[&Block]) -> Vec<Ran> {
     let database = database.then(Database::start);
     let mapped = |ports: &mut Ports, text: &str| {
         let text = ports.mapped(text);
-        database.as_ref().map_or(text.clone(), |database| database.mapped(&text))
+        database
+            .as_ref()
+            .map_or(text.clone(), |database| database.mapped(&text))
     };
     fs::write(scripts.join("prelude"), ports.mapped(prelude)).unwrap();
     // What a block starts in the background ends with the chapter.
