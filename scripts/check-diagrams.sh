@@ -26,5 +26,10 @@ for page in target/book/*.html; do
   drawn=$(grep -oE '<svg [^>]*id="mermaid-[^>]*' <<<"$dom" | grep -vc 'aria-roledescription="error"' || true)
   echo "$name: $drawn of $wanted diagrams"
   [ "$drawn" = "$wanted" ] || failed=1
+  # A label such as "1. first" is Markdown to Mermaid, of a sort that it cannot draw.
+  if grep -q 'Unsupported markdown' <<<"$dom"; then
+    echo "$name: a label that cannot be drawn" >&2
+    failed=1
+  fi
 done
 exit "$failed"

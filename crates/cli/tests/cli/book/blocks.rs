@@ -188,13 +188,23 @@ fn manifests_of_flux_are_the_shipped_ones() {
 }
 
 #[test]
-fn diagrams_are_of_a_type_that_is_known() {
+fn diagrams_are_of_a_type_that_is_known_and_have_labels_that_can_be_drawn() {
+    // Mermaid takes a label that begins like a list for one, and cannot draw lists.
+    let list = Regex::new(r#"[\["({>|](\d+\.|[-*+]) "#).unwrap();
     let mut problems = Vec::new();
     for path in chapters() {
         for block in page(&path).blocks.iter().filter(|block| block.language == "mermaid") {
             let first = block.text.split_whitespace().next().unwrap_or_default();
             if !["flowchart", "sequenceDiagram", "stateDiagram-v2", "erDiagram"].contains(&first) {
                 problems.push(format!("{}:{}: {first} is no diagram", shown(&path), block.line));
+            }
+            if let Some(label) = list.find(&block.text) {
+                problems.push(format!(
+                    "{}:{}: a label begins with {}",
+                    shown(&path),
+                    block.line,
+                    label.as_str()
+                ));
             }
         }
     }
