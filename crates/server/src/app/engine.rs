@@ -277,6 +277,20 @@ struct Group {
 }
 
 impl Group {
+    /// One that begins where this one ends.
+    fn next(&self) -> Group {
+        Group {
+            requests: Vec::new(),
+            operations: 0,
+            forgot: self.forgot.clone(),
+            recent: self.recent.clone(),
+            base: self.last.head(),
+            results: Vec::new(),
+            batches: Vec::new(),
+            last: self.last.clone(),
+        }
+    }
+
     fn has_room(&self) -> bool {
         self.requests.len() < MOST_WRITES && self.operations < MOST_OPERATIONS
     }
@@ -346,10 +360,14 @@ impl Task {
                 biased;
                 request = requests.recv() => match request {
                     Some(first) => {
-                        let group = self.gather(first, &mut requests, &company).await;
-                        let writers = group.requests.len();
-                        self.commit(group).await;
-                        company.left(writers, requests.len());
+                        let group = self.group().await;
+                        let mut group = self.add(group, first).await;
+                        while !group.requests.is_empty() {
+                            group = self.gather(group, &mut requests, &company).await;
+                            let writers = group.requests.len();
+                            group = self.commit(group, &mut requests).await;
+                            company.left(writers, group.requests.len() + requests.len());
+                        }
                     }
                     None => return,
                 },
@@ -364,14 +382,12 @@ impl Task {
     }
 
     /// Takes the writes that wait, and those that may be back in a moment, judging each while the next is on its way.
-    async fn gather(&mut self, first: Request, requests: &mut mpsc::Receiver<Request>, company: &Company) -> Group {
-        let (expected, until) = (company.expected(), tokio::time::Instant::now() + Company::MOMENT);
-        let group = self.group().await;
-        let mut group = self.add(group, first).await;
+    async fn gather(&self, mut group: Group, requests: &mut mpsc::Receiver<Request>, company: &Company) -> Group {
+        let (enough, until) = (company.enough(), tokio::time::Instant::now() + Company::MOMENT);
         while group.has_room() {
             let next = match requests.try_recv() {
                 Ok(request) => Some(request),
-                Err(_) if group.requests.len() >= expected => None,
+                Err(_) if group.requests.len() >= enough => None,
                 Err(_) => tokio::time::timeout_at(until, requests.recv()).await.ok().flatten(),
             };
             let Some(request) = next else { break };
@@ -416,25 +432,32 @@ impl Task {
         }
     }
 
-    /// Commits a group of writes in one transaction.
-    async fn commit(&mut self, mut group: Group) {
+    /// Commits a group of writes in one transaction. Meanwhile those that come are judged against what it will leave; they are
+    /// the next group, which is returned.
+    async fn commit(&mut self, mut group: Group, requests: &mut mpsc::Receiver<Request>) -> Group {
         const TRIES: usize = 100;
         for _ in 0..TRIES {
             if group.batches.is_empty() {
-                return group.answer();
+                group.answer();
+                return self.group().await;
             }
             // What takes something away is held against what was removed before, so that must be known.
             let removes = || group.batches.iter().any(|batch| batch.removed.count() > 0);
             if let Some(error) = group.forgot.take_if(|_| removes()) {
                 self.complain(&error);
-                return group.fail(&error.to_string());
+                group.fail(&error.to_string());
+                return self.group().await;
             }
             if self.away && !self.is_back().await {
-                return group.fail("the store is away");
+                group.fail("the store is away");
+                return self.group().await;
             }
-            let commit = self.store.commit(group.base, &group.batches);
-            match self.status.asking(commit).await {
-                Ok(_) => return self.publish(group),
+            let (outcome, next, slow) = self.commit_while_judging(&group, requests).await;
+            match outcome {
+                Ok(_) => {
+                    self.publish(group);
+                    return self.add_all(next, slow).await;
+                }
                 Err(CommitError::Conflict) => self.follow().await,
                 Err(CommitError::Duplicate { kind, id, value }) => {
                     // Cannot be after a base that was current; if it is, the state and its index disagree.
@@ -446,22 +469,56 @@ impl Task {
                     // It may have become durable just before the connection broke.
                     let head = self.status.asking(self.store.head()).await;
                     if head.is_ok_and(|head| head == group.last.head()) {
-                        return self.publish(group);
+                        self.publish(group);
+                        return self.add_all(next, slow).await;
                     }
-                    return group.fail(&error.to_string());
+                    group.fail(&error.to_string());
+                    let group = self.group().await;
+                    return self.add_all(group, next.requests.into_iter().chain(slow)).await;
                 }
             }
-            let requests = std::mem::take(&mut group.requests);
+            // What was judged rests on what did not happen.
+            let again = std::mem::take(&mut group.requests).into_iter().chain(next.requests);
             group = self.group().await;
-            for request in requests {
-                group = self.add(group, request).await;
-            }
+            group = self.add_all(group, again.chain(slow)).await;
         }
         warn!(
             "giving up on {} writes: other processes write all the time",
             group.requests.len()
         );
         group.fail("too many other writers");
+        self.group().await
+    }
+
+    /// Asks the store to commit, and judges what comes in the meantime; but not what takes long, since the group waits for its
+    /// answer.
+    async fn commit_while_judging(
+        &self,
+        group: &Group,
+        requests: &mut mpsc::Receiver<Request>,
+    ) -> (Result<Vec<Head>, CommitError>, Group, Option<Request>) {
+        let commit = self.status.asking(self.store.commit(group.base, &group.batches));
+        let mut commit = std::pin::pin!(commit);
+        let (mut next, mut slow) = (group.next(), None);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut commit => return (outcome, next, slow),
+                Some(request) = requests.recv(), if slow.is_none() && next.has_room() => {
+                    match request.write.is_quick() {
+                        true => next = self.add(next, request).await,
+                        false => slow = Some(request),
+                    }
+                }
+            }
+        }
+    }
+
+    async fn add_all(&self, mut group: Group, requests: impl IntoIterator<Item = Request>) -> Group {
+        for request in requests {
+            group = self.add(group, request).await;
+        }
+        group
     }
 
     /// Whether a store that was away answers again. It is not waited for: clients are.
@@ -650,8 +707,9 @@ pub async fn recent(store: &dyn Store, budget: Budget) -> Result<Recent, StoreEr
     Ok(recent)
 }
 
-/// How many writers there seem to be. Those of the last commit have just been answered and may well be back in a moment:
-/// waiting for them that long lets all share one commit, where two halves would take turns. A writer alone waits for nobody.
+/// How many writers there seem to be. Those of the last commit have just been answered and may well be back in a moment: waiting
+/// that long until most are there lets them share a commit, where many small ones would take turns. A writer alone waits for
+/// nobody.
 #[derive(Default)]
 struct Company {
     expected: usize,
@@ -661,9 +719,10 @@ struct Company {
 impl Company {
     const MOMENT: Duration = Duration::from_millis(1);
 
-    fn expected(&self) -> usize {
+    /// How many make a commit worth its while. Not all of them: the others come while it is under way.
+    fn enough(&self) -> usize {
         let fresh = self.since.is_some_and(|since| since.elapsed() < 2 * Self::MOMENT);
-        if fresh { self.expected } else { 1 }
+        if fresh { self.expected / 2 + 1 } else { 1 }
     }
 
     /// A commit of so many writers ended, and so many others wait.

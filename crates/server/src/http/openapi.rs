@@ -597,14 +597,22 @@ fn service_paths(paths: &mut Map<String, Value>) {
     add(paths, "/health", "get", health.answer(200, "Alive.", status));
     let ready = json!({
         "type": "object",
-        "required": ["status", "revision"],
+        "required": ["status", "revision", "age_seconds"],
         "properties": {
             "status": {"type": "string"},
             "revision": {"type": "integer"},
+            "age_seconds": {
+                "type": "integer",
+                "description": "How long ago the store last confirmed that the snapshot is current.",
+            },
             "stale_seconds": {"type": "integer", "description": "How old the snapshot is, while the store is away."},
         },
     });
-    let operation = Operation::new("service", "ready", "Readiness: there is a snapshot to answer from.");
+    let operation = Operation::new(
+        "service",
+        "ready",
+        "Readiness: there is a snapshot to answer from, and it is not older than MAX_STALENESS.",
+    );
     add(paths, "/ready", "get", operation.answer(200, "Ready.", ready));
     let openapi = Operation::new("service", "openapi", "This document.");
     add(

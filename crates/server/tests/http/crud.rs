@@ -916,5 +916,5 @@ async fn probes_say_that_all_is_well() {
         json!({"status": "ok"})
     );
     let ready = app.get("/ready").without_token().await.expect(200).json();
-    assert_eq!(ready, json!({"status": "ok", "revision": 1}));
+    assert_eq!(ready, json!({"status": "ok", "revision": 1, "age_seconds": 0}));
 }
