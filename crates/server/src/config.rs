@@ -102,7 +102,8 @@ pub struct Options {
         default_value = "read-only"
     )]
     pub api_mode: String,
-    /// Where the fleet is kept: `sqlite`, `postgres` or `memory` [default: what DATABASE_URL begins with].
+    /// Where the fleet is kept: `sqlite`, `postgres` or `memory` [default: sqlite, or what DATABASE_URL
+    /// says].
     #[arg(long, env = "STORE_BACKEND", global = true, value_name = "STORE")]
     pub store_backend: Option<String>,
     /// The database: `sqlite://FILE`, or `postgres://USER:PASSWORD@HOST/DATABASE`, with `?sslmode=verify-full` and `sslrootcert=FILE`

@@ -262,7 +262,7 @@ fn an_import_that_cannot_begin_says_why() {
         ("into memory", import(&folder, &["-"]).env("STORE_BACKEND", "memory")),
         (
             "another engine",
-            import(&folder, &["-"]).env("DATABASE_URL", "postgres://db/fleet"),
+            import(&folder, &["-"]).env("DATABASE_URL", "postgres://127.0.0.1:1/fleet"),
         ),
     ];
     for (title, setup) in cases {
