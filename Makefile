@@ -8,10 +8,11 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run test test-flux e2e lint deny firestone generate verify docs docs-check bench clean
+.PHONY: help run test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench clean
+.PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## Build and start the server on SQLite with the demo fleet.
 	cargo build --release --bin flux-resourceset
@@ -29,9 +30,15 @@ e2e: ## The life of a cluster with a real Kubernetes API and the real Flux, with
 	scripts/go.sh
 	e2e/run.sh
 
-lint: ## Format and lint, warnings denied.
+manifests: ## Every shipped manifest against a real Kubernetes API, by dry run: k8s/, deploy/ and the chart (builds as e2e does).
+	e2e/manifests.sh
+
+lint: shellcheck ## Format and lint, warnings denied.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+shellcheck: ## Every shell script.
+	scripts/shellcheck.sh
 
 deny: ## Licences, sources and bans of the dependencies.
 	scripts/cargo-deny.sh
@@ -69,9 +76,30 @@ bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/ben
 	cargo build --release --bin flux-resourceset --package bench --package flux-resourceset
 	cargo run --release --package bench -- --out docs/src/benchmarks.md
 
-clean: ## Remove what was built, and the demo's database.
+clean: ## Remove what was built, the demo's database and its kind cluster.
+	scripts/demo/kind-delete.sh --if-any
 	cargo clean
 	rm -f data/*.db data/*.db-shm data/*.db-wal
+
+demo: kind-create kind-demo ## The whole loop on a kind cluster: needs docker, kind and kubectl.
+
+docker-build: ## Build the image flux-resourceset:local.
+	scripts/demo/docker-build.sh
+
+kind-create: ## Create the kind cluster flux-demo.
+	scripts/demo/kind-create.sh
+
+kind-demo: docker-build ## Load the image and deploy Flux, the API and the demo fleet on it.
+	scripts/demo/kind-demo.sh
+
+cli-demo: ## Add a namespace with the command line and see it on the cluster.
+	scripts/demo/cli-demo.sh
+
+cli-demo-port-forward: ## The demo's API on 127.0.0.1:8080, until Ctrl-C.
+	scripts/demo/port-forward.sh
+
+kind-delete: ## Delete the kind cluster.
+	scripts/demo/kind-delete.sh
 
 $(PYTHON_TOOLS)/ready: scripts/python-tools.txt scripts/python-tools.sh
 	scripts/python-tools.sh $(PYTHON_TOOLS)

@@ -60,7 +60,7 @@ pub(crate) struct Kube {
 
 /// A resource that discovery names.
 #[derive(Debug)]
-struct Resource {
+pub(crate) struct Resource {
     api: String,
     plural: String,
     kind: String,
@@ -170,28 +170,15 @@ impl Kube {
     pub(crate) fn apply(&self, objects: &[Value]) -> Result<()> {
         let mut known = self.resources()?;
         for object in objects {
-            let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-            let api = if version.contains('/') {
-                format!("apis/{version}")
-            } else {
-                format!("api/{version}")
+            let path = match object_path(&known, object) {
+                Ok(path) => path,
+                Err(_) => {
+                    known = self.resources()?;
+                    object_path(&known, object)?
+                }
             };
-            let matches = |resource: &Resource| resource.api == api && resource.kind == kind;
-            if !known.iter().any(matches) {
-                known = self.resources()?;
-            }
-            let resource = known.iter().find(|resource| matches(resource));
-            let resource = resource.ok_or_else(|| format!("the cluster knows no {kind} of {version}"))?;
-            let name = text(&object["metadata"]["name"]);
-            let namespace = match (resource.namespaced, text(&object["metadata"]["namespace"])) {
-                (false, _) => String::new(),
-                (true, "") => "namespaces/default/".to_owned(),
-                (true, namespace) => format!("namespaces/{namespace}/"),
-            };
-            let path = format!(
-                "{api}/{namespace}{}/{name}?fieldManager=e2e&force=true",
-                resource.plural
-            );
+            let path = format!("{path}?fieldManager=e2e&force=true");
+            let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
             match self.call("PATCH", &path, "application/apply-patch+yaml", &object.to_string())? {
                 (200..300, _) => {}
                 (status, text) => return Err(format!("apply {kind} {name}: {status} {text}").into()),
@@ -200,8 +187,36 @@ impl Kube {
         Ok(())
     }
 
+    /// What the API server has against an object, warnings among it, as `kubectl apply --server-side --dry-run=server
+    /// --validate=strict` would tell. Nothing is changed.
+    pub(crate) fn dry_run(&self, known: &[Resource], object: &Value) -> Result<Vec<String>> {
+        let path = match object_path(known, object) {
+            Ok(path) => path,
+            Err(unknown) => return Ok(vec![unknown.to_string()]),
+        };
+        let request = Request::builder()
+            .method("PATCH")
+            .uri(format!(
+                "{}/{path}?fieldManager=e2e&force=true&dryRun=All&fieldValidation=Strict",
+                self.url
+            ))
+            .header("Authorization", format!("Bearer {}", self.token))
+            .header("Content-Type", "application/apply-patch+yaml")
+            .body(object.to_string())?;
+        let mut reply = self.agent.run(request)?;
+        let warnings = reply.headers().get_all("Warning").iter();
+        let mut problems: Vec<String> = warnings
+            .map(|warning| String::from_utf8_lossy(warning.as_bytes()).into_owned())
+            .collect();
+        if !reply.status().is_success() {
+            let status: Value = serde_json::from_str(&reply.body_mut().read_to_string()?)?;
+            problems.push(text(&status["message"]).to_owned());
+        }
+        Ok(problems)
+    }
+
     /// What discovery lists, one version of each kind after the other.
-    fn resources(&self) -> Result<Vec<Resource>> {
+    pub(crate) fn resources(&self) -> Result<Vec<Resource>> {
         let mut apis = vec!["api/v1".to_owned()];
         let groups = self.find("GET", "apis", "application/json", "")?.unwrap_or_default();
         for group in groups["groups"].as_array().into_iter().flatten() {
@@ -255,6 +270,27 @@ impl Kube {
         }
         Ok(inventory)
     }
+}
+
+/// Where an object is, or would be.
+fn object_path(known: &[Resource], object: &Value) -> Result<String> {
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let api = if version.contains('/') {
+        format!("apis/{version}")
+    } else {
+        format!("api/{version}")
+    };
+    let resource = known
+        .iter()
+        .find(|resource| resource.api == api && resource.kind == kind);
+    let resource = resource.ok_or_else(|| format!("the cluster knows no {kind} of {version}"))?;
+    let name = text(&object["metadata"]["name"]);
+    let namespace = match (resource.namespaced, text(&object["metadata"]["namespace"])) {
+        (false, _) => String::new(),
+        (true, "") => "namespaces/default/".to_owned(),
+        (true, namespace) => format!("namespaces/{namespace}/"),
+    };
+    Ok(format!("{api}/{namespace}{}/{name}", resource.plural))
 }
 
 fn path(kind: Kind, namespace: &str, name: &str) -> String {

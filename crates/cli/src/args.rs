@@ -146,7 +146,7 @@ pub(crate) fn root() -> Command {
     let root = Command::new(NAME)
         .about(ABOUT)
         .after_help(AFTER)
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(env!("VERSION"))
         .styles(styles)
         .max_term_width(120)
         .subcommand_required(true)

@@ -130,9 +130,14 @@ fn with_session<T>(
 
 fn version(printer: &Printer) -> Result<(), Failure> {
     let version = env!("CARGO_PKG_VERSION");
+    let mut all = json!({ "version": version });
+    let build = [("commit", env!("COMMIT")), ("commit_date", env!("COMMIT_DATE"))];
+    for (name, value) in build.into_iter().filter(|(_, value)| !value.is_empty()) {
+        all[name] = value.into();
+    }
     let mut table = Table::default();
-    table.line(format!("{} {version}", args::NAME), Tone::Plain);
-    printer.print(&json!({ "version": version }), |_| table, || vec![version.to_owned()])
+    table.line(format!("{} {}", args::NAME, env!("VERSION")), Tone::Plain);
+    printer.print(&all, |_| table, || vec![version.to_owned()])
 }
 
 /// A command of a kind, or none, or help: the server says which kinds there are, and help does without it if need be.

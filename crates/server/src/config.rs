@@ -13,7 +13,7 @@ use fleet::log::Head;
 ///
 /// Without a command, the server runs. Every flag can be given as an environment variable instead.
 #[derive(Debug, Parser)]
-#[command(name = "flux-resourceset", version)]
+#[command(name = "flux-resourceset", version = env!("VERSION"))]
 pub struct Cli {
     #[command(flatten)]
     pub options: Options,
@@ -79,6 +79,15 @@ pub enum Command {
     Reference {
         #[arg(value_enum)]
         page: ReferencePage,
+    },
+    /// Ask the server at LISTEN_ADDR, on this machine, whether it is ready: exit code 0 or 1, and a line that says why.
+    Healthcheck {
+        /// Ask whether it is alive (/health) instead.
+        #[arg(long)]
+        live: bool,
+        /// How long the answer may take, in seconds or as 500ms, 3s.
+        #[arg(long, value_name = "TIME", default_value = "3s", value_parser = patience)]
+        timeout: Duration,
     },
 }
 
@@ -330,6 +339,11 @@ pub fn unnamed_variable() -> Option<String> {
 }
 
 impl Options {
+    /// Where the server listens, whatever else is set.
+    pub fn listen(&self) -> Result<SocketAddr, ConfigError> {
+        address("LISTEN_ADDR", &self.listen_addr)
+    }
+
     /// The configuration of a server, which needs tokens.
     pub fn read(&self) -> Result<Config, ConfigError> {
         let config = self.read_without_tokens()?;
@@ -401,7 +415,7 @@ impl Options {
             resources_dir: self.resources_dir.clone(),
             templates_dir: self.templates_dir.clone(),
             openapi_file: self.openapi_file.clone(),
-            listen: address("LISTEN_ADDR", &self.listen_addr)?,
+            listen: self.listen()?,
             metrics: self
                 .metrics_addr
                 .as_deref()
@@ -470,6 +484,13 @@ fn age(text: &str) -> Result<Duration, String> {
     let unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
     let age = duration(text).filter(|_| unit);
     age.ok_or_else(|| "a number with its unit is expected, as in 400d or 36h".to_owned())
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let milliseconds = text.strip_suffix("ms").and_then(|number| number.parse().ok());
+    let time = milliseconds.map(Duration::from_millis).or_else(|| duration(text));
+    let usable = time.filter(|time| !time.is_zero() && time.as_secs() <= 3600);
+    usable.ok_or_else(|| "a time of at most an hour is expected, as in 3s or 500ms".to_owned())
 }
 
 /// Seconds, or a number with its unit.

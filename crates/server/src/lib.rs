@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod config;
+pub mod healthcheck;
 pub mod http;
 pub mod metrics;
 pub mod reference;

@@ -17,6 +17,7 @@ use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::app::verify::{self, VerifyError};
 use flux_resourceset::app::{keep, manifests};
 use flux_resourceset::config::{self, Backend, Cli, Command, Config, ConfigError, LogFormat, Mode, ReferencePage};
+use flux_resourceset::healthcheck::{self, Unhealthy};
 use flux_resourceset::http::{self, Api, listen, openapi};
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::reference;
@@ -46,6 +47,8 @@ enum Failure {
     Backup(#[from] BackupError),
     #[error(transparent)]
     Restore(#[from] RestoreError),
+    #[error(transparent)]
+    Unhealthy(#[from] Unhealthy),
     #[error("cannot write: {0}")]
     Output(io::Error),
 }
@@ -162,6 +165,10 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
                 ReferencePage::Server => reference::server::page(),
             };
             say(format_args!("{page}"))
+        }
+        Some(Command::Healthcheck { live, timeout }) => {
+            let answer = healthcheck::ask(cli.options.listen()?, *live, *timeout)?;
+            say(format_args!("{answer}\n"))
         }
     }
 }

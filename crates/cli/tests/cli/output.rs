@@ -24,10 +24,36 @@ fn formats() {
         "flux-resourceset-cli inputs demo-cluster-01 component -o table",
         "CLICOLOR_FORCE=1 flux-resourceset-cli get namespaces -o table",
         "CLICOLOR_FORCE=1 NO_COLOR=1 flux-resourceset-cli get namespaces -o table",
-        "flux-resourceset-cli version",
-        "flux-resourceset-cli version -o table",
-        "flux-resourceset-cli --version",
     );
+}
+
+#[test]
+fn the_version_names_the_commit() {
+    let world = World::demo();
+    let version = env!("CARGO_PKG_VERSION");
+    let json = world.sh("flux-resourceset-cli version").json();
+    assert_eq!(json["version"], version);
+    let expected = match (json["commit"].as_str(), json["commit_date"].as_str()) {
+        (None, None) => version.to_owned(),
+        (Some(commit), date) => format!(
+            "{version} ({})",
+            format!("{commit} {}", date.unwrap_or_default()).trim_end()
+        ),
+        (None, Some(_)) => panic!("a date of nothing: {json}"),
+    };
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    assert!(
+        json["commit"].is_string() || !std::path::Path::new(root).join(".git").exists(),
+        "{json}"
+    );
+    for line in ["--version", "version -o table"] {
+        let ran = world.sh(&format!("flux-resourceset-cli {line}"));
+        assert_eq!(
+            (ran.code, ran.stdout.trim()),
+            (0, format!("flux-resourceset-cli {expected}").as_str())
+        );
+    }
+    assert_eq!(world.sh("flux-resourceset-cli version -o name").stdout.trim(), version);
 }
 
 #[test]

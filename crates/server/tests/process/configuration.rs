@@ -326,12 +326,24 @@ fn a_flag_that_is_not_known_ends_with_a_hint() {
 }
 
 #[test]
-fn the_version_is_that_of_the_package() {
+fn the_version_names_the_commit() {
     let ended = Folder::new().bare().args(&["--version"]).run();
-    let expected = format!("flux-resourceset {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    let version = concat!("flux-resourceset ", env!("CARGO_PKG_VERSION"));
+    let rest = ended.stdout.strip_prefix(version).unwrap().trim_end();
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    if !root.join(".git").exists() && rest.is_empty() {
+        return;
+    }
+    let (commit, date) = rest.strip_prefix(" (").unwrap().split_once(' ').unwrap();
+    let mut git = std::process::Command::new("git");
+    let known = git
+        .args(["show", "--no-patch", "--format=%cs)", commit])
+        .current_dir(root);
     assert_eq!(
-        (ended.status.code(), ended.stdout, ended.stderr),
-        (Some(0), expected, String::new())
+        String::from_utf8(known.output().unwrap().stdout).unwrap().trim(),
+        date,
+        "{rest}"
     );
 }
 

@@ -10,6 +10,7 @@ mod server;
 
 mod configuration;
 mod durability;
+mod healthcheck;
 mod import;
 mod keeping;
 mod limits;

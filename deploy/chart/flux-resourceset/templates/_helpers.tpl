@@ -1,0 +1,89 @@
+{{/* A name for everything, as short as a label has to be. */}}
+{{- define "flux-resourceset.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What never changes, and what pods are found by. */}}
+{{- define "flux-resourceset.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "flux-resourceset.labels" -}}
+{{ include "flux-resourceset.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: flux-resourceset
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{- end -}}
+
+{{- define "flux-resourceset.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "flux-resourceset.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ default (include "flux-resourceset.fullname" .) .Values.serviceAccount.name }}
+{{- else -}}
+{{ default "default" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{- define "flux-resourceset.tokensSecret" -}}
+{{ .Values.tokens.existingSecret | default (printf "%s-tokens" (include "flux-resourceset.fullname" .)) }}
+{{- end -}}
+
+{{- define "flux-resourceset.databaseSecret" -}}
+{{ .Values.store.postgres.existingSecret | default (printf "%s-database" (include "flux-resourceset.fullname" .)) }}
+{{- end -}}
+
+{{- define "flux-resourceset.claim" -}}
+{{ .Values.store.sqlite.existingClaim | default (printf "%s-data" (include "flux-resourceset.fullname" .)) }}
+{{- end -}}
+
+{{/* The roles that have pods of their own. */}}
+{{- define "flux-resourceset.roles" -}}
+{{- if .Values.read.enabled }}read {{ end }}crud
+{{- end -}}
+
+{{/* What makes no sense is refused before anything is installed. */}}
+{{- define "flux-resourceset.check" -}}
+{{- $values := .Values -}}
+{{- if eq $values.store.backend "sqlite" -}}
+{{- $read := ternary (ternary $values.read.autoscaling.maxReplicas $values.read.replicas $values.read.autoscaling.enabled | int) 0 $values.read.enabled -}}
+{{- $pods := add $read (int $values.crud.replicas) -}}
+{{- if and (gt $pods 1) (not $values.store.sqlite.shareNode) -}}
+{{- fail (printf "\n\nSQLite's file is for one host, and %d pods would share it (read and crud together).\nPut them on one node with store.sqlite.shareNode=true, run one pod (read.enabled=false, crud.replicas=1),\nor use store.backend=postgres." $pods) -}}
+{{- end -}}
+{{- else if not (or $values.store.postgres.existingSecret $values.store.postgres.url) -}}
+{{- fail "\n\nstore.backend=postgres needs store.postgres.existingSecret (a Secret with the URL), or store.postgres.url." -}}
+{{- end -}}
+{{- if and $values.store.postgres.existingSecret $values.store.postgres.url -}}
+{{- fail "\n\nSet store.postgres.existingSecret or store.postgres.url, not both." -}}
+{{- end -}}
+{{- if and (not $values.read.enabled) (or $values.ingress.read.enabled $values.httpRoute.read.enabled $values.read.autoscaling.enabled) -}}
+{{- fail "\n\nread.enabled=false leaves nothing for ingress.read, httpRoute.read and read.autoscaling: use those of crud." -}}
+{{- end -}}
+{{- if $values.tokens.existingSecret -}}
+{{- if or $values.tokens.read $values.tokens.write -}}
+{{- fail "\n\nSet tokens.existingSecret, or tokens.read and tokens.write, not both." -}}
+{{- end -}}
+{{- else -}}
+{{- $_ := required "\n\ntokens.read is required: what clusters and readers send (openssl rand -hex 32), or tokens.existingSecret." (trim $values.tokens.read) -}}
+{{- $_ := required "\n\ntokens.write is required: what operators and CI send (openssl rand -hex 32), or tokens.existingSecret." (trim $values.tokens.write) -}}
+{{- if eq (trim $values.tokens.read) (trim $values.tokens.write) -}}
+{{- fail "\n\ntokens.read and tokens.write are the same: every cluster could write." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

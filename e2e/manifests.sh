@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Renders every manifest that we ship, all kustomizations and the chart with each of its values files, and has the real API server
+# judge them by a dry run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/go.sh
+parts=$(e2e/build.sh)
+crds=$(e2e/crds.sh)
+kustomize=$(scripts/go-tool.sh kustomize)
+helm=$(scripts/go-tool.sh helm)
+kubernetes=1.36.3 # that of the parts; helm has to be told
+
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+mkdir "$out/renderings" "$out/overlays"
+
+# build NAME FOLDER: one kustomization.
+build() {
+  "$kustomize" build "$2" >"$out/renderings/$1.yaml"
+}
+
+while IFS= read -r file; do
+  folder=$(dirname "$file")
+  grep -q '^kind: Component' "$file" || build "${folder//\//-}" "$folder"
+done < <(find k8s deploy/kustomize -name kustomization.yaml | sort)
+
+# What is meant to be used together, as one: the demo with its base and its seed, production with its option.
+mkdir "$out/overlays/seed" "$out/overlays/autoscaled"
+cp data/seed.json "$out/overlays/seed/"
+cat >"$out/overlays/seed/kustomization.yaml" <<EOT
+namespace: flux-system
+generatorOptions: {disableNameSuffixHash: true}
+configMapGenerator: [{name: flux-api-seed-data, files: [seed.json]}]
+EOT
+mv "$out/renderings/k8s-demo.yaml" "$out/demo.yaml"
+{ cat "$out/demo.yaml"; echo ---; "$kustomize" build k8s/base; echo ---; "$kustomize" build "$out/overlays/seed"; } \
+  >"$out/renderings/k8s-demo-with-base.yaml"
+repository=$(realpath --relative-to "$out/overlays/autoscaled" .)
+cat >"$out/overlays/autoscaled/kustomization.yaml" <<EOT
+resources: [$repository/deploy/kustomize/production]
+components: [$repository/deploy/kustomize/autoscaling]
+EOT
+build deploy-kustomize-production-autoscaled "$out/overlays/autoscaled"
+cp deploy/kustomize/base/secret.example.yaml "$out/renderings/deploy-secret-tokens.yaml"
+cp deploy/kustomize/production/secret.example.yaml "$out/renderings/deploy-secret-database.yaml"
+
+chart=deploy/chart/flux-resourceset
+for values in "$chart"/ci/*.yaml; do
+  name=$(basename "$values" -values.yaml)
+  "$helm" lint --quiet --strict --kube-version "$kubernetes" --values "$values" "$chart"
+  "$helm" template api "$chart" --namespace flux-resourceset --kube-version "$kubernetes" --values "$values" \
+    >"$out/renderings/chart-$name.yaml"
+done
+
+# refuses WORDS ARGUMENTS...: what the chart must not render, and why it says so.
+refuses() {
+  local words=$1 said
+  shift
+  if said=$("$helm" template api "$chart" --kube-version "$kubernetes" "$@" 2>&1); then
+    echo "the chart takes $*" >&2
+    exit 1
+  fi
+  grep -qF -- "$words" <<<"$said" || { printf 'the chart refuses %s without saying "%s":\n%s\n' "$*" "$words" "$said" >&2; exit 1; }
+}
+tokens=(--set "tokens.read=a,tokens.write=b")
+refuses "tokens.read is required"
+refuses "tokens.write is required" --set tokens.read=a
+refuses "every cluster could write" --set tokens.read=a,tokens.write=a
+refuses "3 pods would share it" "${tokens[@]}" --set store.sqlite.shareNode=false
+refuses "2 pods would share it" "${tokens[@]}" --set store.sqlite.shareNode=false,read.enabled=false,crud.replicas=2
+refuses "needs store.postgres.existingSecret" "${tokens[@]}" --set store.backend=postgres
+refuses "leaves nothing for ingress.read" "${tokens[@]}" --set read.enabled=false,ingress.read.enabled=true,ingress.read.host=a.example.com
+refuses "additional properties 'replicas' not allowed" "${tokens[@]}" --set replicas=3
+
+cargo build --quiet --release --package e2e
+"${CARGO_TARGET_DIR:-target}/release/e2e" manifests --parts "$parts" --crds "$crds" "$out/renderings"

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# A Kubernetes cluster of one node in a container. The one that is there is kept.
+source "$(dirname "$0")/lib.sh"
+need docker kind kubectl
+trap explain_failure EXIT
+step "kind cluster $cluster"
+if cluster_exists; then
+  echo "    it is there already"
+else
+  kind create cluster --name "$cluster"
+fi
+await 180 "its node" kube wait --for=condition=Ready --timeout=0s nodes --all

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Deletes the demo's cluster and all that is in it. `--if-any` is content when there is no kind.
+source "$(dirname "$0")/lib.sh"
+if [[ ${1:-} == --if-any ]] && ! command -v kind >/dev/null; then
+  exit
+fi
+need kind
+if cluster_exists; then
+  kind delete cluster --name "$cluster"
+else
+  echo "there is no kind cluster $cluster"
+fi

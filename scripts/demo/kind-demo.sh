@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The whole loop on the cluster that kind-create.sh made, from the image that docker-build.sh built: Flux, the API with the demo
+# fleet, and a cluster (the same one) that polls it.
+source "$(dirname "$0")/lib.sh"
+need docker kind kubectl
+operator=https://github.com/controlplaneio-fluxcd/flux-operator/releases/download/v0.58.1/install.yaml
+trap explain_failure EXIT
+
+step "looking for the cluster"
+cluster_exists || { echo "demo: there is no kind cluster $cluster: make kind-create" >&2; exit 1; }
+
+step "loading the image $image"
+kind load docker-image "$image" --name "$cluster"
+
+step "installing the Flux Operator"
+kube apply --server-side --filename "$operator"
+await 300 "the operator" kube --namespace "$namespace" rollout status deployment/flux-operator --timeout=1s
+
+step "applying the base: identity, token, Flux, Services"
+kube apply --kustomize k8s/base
+await 600 "Flux' controllers" is_ready fluxinstance/flux
+
+step "seeding: ConfigMap flux-api-seed-data from data/seed.json"
+kube --namespace "$namespace" create configmap flux-api-seed-data --from-file=data/seed.json --dry-run=client --output=yaml |
+  kube apply --server-side --filename -
+
+step "deploying the API, its providers and its ResourceSets"
+kube apply --kustomize k8s/demo
+# An image of the same name may be another one by now.
+kube --namespace "$namespace" rollout restart deployment/flux-api-read deployment/flux-api-crud
+for deployment in flux-api-crud flux-api-read; do
+  await 180 "$deployment" kube --namespace "$namespace" rollout status "deployment/$deployment" --timeout=1s
+done
+for kind in namespaces platform-components rolebindings; do
+  await 180 "the first poll of $kind" is_ready "resourcesetinputprovider/$kind"
+  await 180 "what is rendered of it" is_ready "resourceset/$kind"
+done
+
+cat <<EOT
+
+The loop is closed: flux-api-read is polled every 30 s, and what it answers is applied. See for yourself:
+
+  kubectl --context $context -n $namespace get pods
+  kubectl --context $context -n $namespace get resourcesetinputproviders,resourcesets,helmreleases
+  kubectl --context $context get namespaces
+  kubectl --context $context get clusterrolebindings platform-admins dev-readers
+
+Then:
+  make cli-demo                # a namespace, from the command line to the cluster
+  make cli-demo-port-forward   # the API on $api, for your own commands
+  make kind-delete             # the end
+EOT
