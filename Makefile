@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench clean
+.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -17,6 +17,13 @@ help: ## List the commands.
 run: ## Build and start the server on SQLite with the demo fleet.
 	cargo build --release --bin flux-resourceset
 	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/run.sh
+
+play: ## The life of a fleet in a terminal, beside a server that `make run` started in another one.
+	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/play.sh
+
+demo-local: ## Real clusters and the real Flux without containers, left running to try things on (builds as `make e2e` does).
+	scripts/go.sh
+	e2e/run.sh demo
 
 test: lint verify deny firestone ## Everything that must hold before a change lands.
 	scripts/postgres.sh
@@ -28,7 +35,9 @@ test-flux: ## The renderer against the real Flux Operator CLI, which it installs
 
 e2e: ## The life of a cluster with a real Kubernetes API and the real Flux, without containers (once 15 minutes more to build).
 	scripts/go.sh
+	KUBECTL=$$(e2e/kubectl.sh) cargo test --package flux-resourceset-cli --test cli -- --ignored kustomize_agrees
 	e2e/run.sh
+	e2e/demo-test.sh
 
 manifests: ## Every shipped manifest against a real Kubernetes API, by dry run: k8s/, deploy/ and the chart (builds as e2e does).
 	e2e/manifests.sh

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The whole test: builds what is missing, then walks a cluster through its life. Arguments go to the runner (--help lists them).
+# The whole test: builds what is missing, then walks a cluster through its life. Arguments go to the runner (--help lists them); with
+# `demo` it starts the same clusters, says what to try, and leaves them running until Ctrl-C.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=$(e2e/build.sh)
+kubectl=$(e2e/kubectl.sh)
 cargo build --quiet --release --package flux-resourceset --package flux-resourceset-cli --package e2e
 built=$(realpath "${CARGO_TARGET_DIR:-target}/release")
-exec "$built/e2e" --parts "$parts" --server "$built/flux-resourceset" --cli "$built/flux-resourceset-cli" "$@"
+exec "$built/e2e" --parts "$parts" --server "$built/flux-resourceset" --cli "$built/flux-resourceset-cli" --kubectl "$kubectl" "$@"

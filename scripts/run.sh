@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 url="http://${LISTEN_ADDR/0.0.0.0/127.0.0.1}"
 cat <<EOT
 
-  flux-resourceset on $url, store: data/flux-resourceset.db, Ctrl-C stops it. In another terminal:
+  flux-resourceset on $url, store: data/flux-resourceset.db, Ctrl-C stops it. In another terminal, \`make play\`
+  plays the life of a fleet on it. Or try yourself:
 
     export API=$url READ='Authorization: Bearer $AUTH_TOKEN' WRITE='Authorization: Bearer $CRUD_AUTH_TOKEN'
 

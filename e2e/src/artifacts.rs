@@ -1,5 +1,5 @@
 //! Charts and artifacts, made here and served on loopback: a Helm repository of files, and an OCI registry. As nothing runs pods,
-//! a chart holds ConfigMaps, which say what Helm was given.
+//! every chart is cast from the example's own, which holds a ConfigMap that says what Helm was given.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,27 +26,20 @@ const FLUX: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
 const FLUX_CONFIG: &str = "application/vnd.cncf.flux.config.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// What a chart of the test installs: its version and the values that reached it.
-const TEMPLATE: &str = r#"apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ .Release.Name }}
-data:
-  version: {{ .Chart.Version | quote }}
-  values: {{ toJson .Values | quote }}
-"#;
-
 #[derive(Debug)]
 pub(crate) struct Artifacts {
     process: Process,
     address: String,
     folder: PathBuf,
     index: BTreeMap<String, Vec<Value>>,
+    /// The files of the chart that all others are like.
+    mould: Files,
     agent: Agent,
 }
 
 impl Artifacts {
-    pub(crate) fn start(parts: &Parts, work: &Path, logs: &Path) -> Result<Artifacts> {
+    /// `mould` is the folder of the chart that all others are like.
+    pub(crate) fn start(parts: &Parts, mould: &Path, work: &Path, logs: &Path) -> Result<Artifacts> {
         let (folder, address) = (work.join("charts"), free_address()?);
         fs::create_dir_all(&folder)?;
         let mut command = parts.command("kube");
@@ -66,6 +59,7 @@ impl Artifacts {
             address,
             folder,
             index,
+            mould: read_folder(mould)?,
             agent,
         })
     }
@@ -86,7 +80,7 @@ impl Artifacts {
 
     /// Publishes a chart in the Helm repository.
     pub(crate) fn chart(&mut self, name: &str, version: &str) -> Result<()> {
-        let packed = chart(name, version)?;
+        let packed = self.cast(name, version)?;
         let file = format!("{name}-{version}.tgz");
         fs::write(self.folder.join(&file), &packed)?;
         let entry =
@@ -97,15 +91,27 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Publishes a chart in the OCI registry.
-    pub(crate) fn oci_chart(&self, repository: &str, name: &str, version: &str) -> Result<()> {
+    /// Publishes a chart in the OCI registry, as `helm push` does: in a repository of its own within another.
+    pub(crate) fn oci_chart(&self, charts: &str, name: &str, version: &str) -> Result<()> {
         let config = json!({"apiVersion": "v2", "name": name, "version": version}).to_string();
         self.push(
-            repository,
+            &format!("{charts}/{name}"),
             version,
             (CHART_CONFIG, config.as_bytes()),
-            (CHART, &chart(name, version)?),
+            (CHART, &self.cast(name, version)?),
         )
+    }
+
+    /// A chart like the mould, under another name.
+    fn cast(&self, name: &str, version: &str) -> Result<Vec<u8>> {
+        let mut files: Files = self
+            .mould
+            .iter()
+            .map(|(path, bytes)| (format!("{name}/{path}"), bytes.clone()))
+            .collect();
+        let about = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
+        files.insert(format!("{name}/Chart.yaml"), about.to_string().into_bytes());
+        pack(&files)
     }
 
     /// Publishes files as `flux push artifact` does.
@@ -155,15 +161,6 @@ pub(crate) fn read_folder(folder: &Path) -> Result<Files> {
         }
     }
     Ok(files)
-}
-
-fn chart(name: &str, version: &str) -> Result<Vec<u8>> {
-    let about = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
-    pack(&Files::from([
-        (format!("{name}/Chart.yaml"), about.to_string().into_bytes()),
-        (format!("{name}/values.yaml"), b"{}\n".to_vec()),
-        (format!("{name}/templates/configmap.yaml"), TEMPLATE.as_bytes().to_vec()),
-    ]))
 }
 
 fn pack(files: &Files) -> Result<Vec<u8>> {

@@ -38,6 +38,8 @@ pub(crate) struct Cluster {
     pub(crate) dns: String,
     pub(crate) environment: &'static str,
     pub(crate) kube: Kube,
+    /// What kubectl needs. The context has the cluster's name, so that the files of several clusters can be used together.
+    pub(crate) kubeconfig: PathBuf,
     processes: Vec<Process>,
 }
 
@@ -59,7 +61,8 @@ impl Cluster {
         fs::create_dir_all(&work)?;
         fs::create_dir_all(&logs)?;
         let mut processes = vec![];
-        let kube = kubernetes(parts, &work, &logs, &mut processes)?;
+        let kubeconfig = work.join("kubeconfig");
+        let kube = kubernetes(parts, name, &kubeconfig, &work, &logs, &mut processes)?;
         kube.apply(&parts.crds)?;
         for crd in &parts.crds {
             let crd = kube::text(&crd["metadata"]["name"]);
@@ -81,6 +84,7 @@ impl Cluster {
             dns: format!("{name}.k8s.example.com"),
             environment,
             kube,
+            kubeconfig,
             processes,
         })
     }
@@ -91,7 +95,14 @@ impl Cluster {
 }
 
 /// etcd, the API server, and of the controller manager what deletes namespaces and what belongs to deleted objects.
-fn kubernetes(parts: &Parts, work: &Path, logs: &Path, processes: &mut Vec<Process>) -> Result<Kube> {
+fn kubernetes(
+    parts: &Parts,
+    name: &str,
+    kubeconfig: &Path,
+    work: &Path,
+    logs: &Path,
+    processes: &mut Vec<Process>,
+) -> Result<Kube> {
     let (etcd, peers, api) = (free_address()?, free_address()?, free_address()?);
     let mut command = parts.command("kube");
     command.arg("etcd").arg(work.join("etcd")).args([&etcd, &peers]);
@@ -133,14 +144,13 @@ fn kubernetes(parts: &Parts, work: &Path, logs: &Path, processes: &mut Vec<Proce
     let kube = kube?;
 
     let config = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: e2e\n\
-         clusters: [{{name: e2e, cluster: {{server: \"{url}\", certificate-authority: \"{}\"}}}}]\n\
-         users: [{{name: e2e, user: {{token: \"{TOKEN}\"}}}}]\n\
-         contexts: [{{name: e2e, context: {{cluster: e2e, user: e2e}}}}]\n",
+        "apiVersion: v1\nkind: Config\ncurrent-context: {name}\n\
+         clusters: [{{name: {name}, cluster: {{server: \"{url}\", certificate-authority: \"{}\"}}}}]\n\
+         users: [{{name: {name}, user: {{token: \"{TOKEN}\"}}}}]\n\
+         contexts: [{{name: {name}, context: {{cluster: {name}, user: {name}}}}}]\n",
         certificate.display()
     );
-    let kubeconfig = work.join("kubeconfig");
-    fs::write(&kubeconfig, config)?;
+    fs::write(kubeconfig, config)?;
     let mut command = parts.command("kube");
     command
         .arg("controller-manager")

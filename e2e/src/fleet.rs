@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::process::{Process, free_address};
-use crate::{Result, wait};
+use crate::{Args, Result, wait};
 
 pub(crate) const READ_TOKEN: &str = "what-clusters-read-with";
 const WRITE_TOKEN: &str = "what-operators-write-with";
@@ -18,6 +18,8 @@ const WRITE_TOKEN: &str = "what-operators-write-with";
 pub(crate) struct Fleet {
     server: PathBuf,
     cli: PathBuf,
+    /// The folder of kubectl, which the command line builds kustomizations with.
+    tools: PathBuf,
     work: PathBuf,
     logs: PathBuf,
     read: Option<Process>,
@@ -28,13 +30,14 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Knows where everything will be; nothing is started yet.
-    pub(crate) fn new(server: &Path, cli: &Path, seed: &Value, work: &Path, logs: &Path) -> Result<Fleet> {
+    pub(crate) fn new(args: &Args, seed: &Value, work: &Path, logs: &Path) -> Result<Fleet> {
         let work = work.join("fleet");
         fs::create_dir_all(&work)?;
         fs::write(work.join("seed.json"), seed.to_string())?;
         Ok(Fleet {
-            server: server.to_owned(),
-            cli: cli.to_owned(),
+            server: args.server.clone(),
+            cli: args.cli.clone(),
+            tools: args.kubectl.parent().unwrap_or(Path::new("")).to_owned(),
             work,
             logs: logs.to_owned(),
             read: None,
@@ -97,15 +100,23 @@ impl Fleet {
         Ok(process)
     }
 
+    /// What the command line needs to know.
+    pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
+        [
+            ("FLUX_API_URL", format!("http://{}", self.write_address)),
+            ("FLUX_API_TOKEN", READ_TOKEN.to_owned()),
+            ("FLUX_API_WRITE_TOKEN", WRITE_TOKEN.to_owned()),
+        ]
+    }
+
     fn command(&self, arguments: &[&str]) -> Result<(i32, String, String)> {
         let output = Command::new(&self.cli)
             .args(arguments)
             .current_dir(&self.work)
             .env_clear()
             .env("HOME", &self.work)
-            .env("FLUX_API_URL", format!("http://{}", self.write_address))
-            .env("FLUX_API_TOKEN", READ_TOKEN)
-            .env("FLUX_API_WRITE_TOKEN", WRITE_TOKEN)
+            .env("PATH", &self.tools)
+            .envs(self.environment())
             .output()?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         Ok((

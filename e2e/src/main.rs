@@ -3,12 +3,14 @@
 
 mod artifacts;
 mod cluster;
+mod demo;
 mod fleet;
 mod kube;
 mod life;
 mod manifests;
 mod process;
 mod report;
+mod setup;
 mod shipped;
 mod story;
 mod wait;
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use story::Story;
 use world::World;
@@ -39,12 +41,23 @@ struct Args {
     /// Our command line
     #[arg(long, value_name = "PATH")]
     cli: PathBuf,
+    /// kubectl, which has kustomize in it
+    #[arg(long, value_name = "PATH")]
+    kubectl: PathBuf,
     /// The repository, for its manifests and its demo fleet
     #[arg(long, value_name = "DIR", default_value = ".")]
     repository: PathBuf,
     /// Keep the folder with logs and databases though all went well
     #[arg(long)]
     keep: bool,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum What {
+    /// Start everything, say what to try, and leave it running until Ctrl-C
+    Demo,
 }
 
 fn main() -> ExitCode {
@@ -56,7 +69,11 @@ fn main() -> ExitCode {
     }
     let args = Args::parse();
     listen_for_interrupts();
-    let folder = match tempfile::Builder::new().prefix("flux-resourceset-e2e-").tempdir() {
+    let prefix = match args.what {
+        None => "flux-resourceset-e2e-",
+        Some(What::Demo) => "flux-resourceset-demo-",
+    };
+    let folder = match tempfile::Builder::new().prefix(prefix).tempdir() {
         Ok(folder) => folder,
         Err(error) => return failed(&error.into()),
     };
@@ -67,6 +84,8 @@ fn main() -> ExitCode {
     }
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Ctrl-C is how a demo ends.
+        Err(_) if args.what.is_some() && wait::interrupted() => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
 }
@@ -92,9 +111,13 @@ fn failed(error: &Error) -> ExitCode {
 fn run(args: &Args, folder: &Path) -> Result<()> {
     let mut story = Story::new();
     let mut world = World::start(args, folder, &story)?;
-    let told = life::live(&mut story, &mut world);
+    let told = match args.what {
+        None => life::live(&mut story, &mut world),
+        Some(What::Demo) => demo::run(args, &mut story, &mut world),
+    };
     match &told {
-        Ok(()) => story.end(),
+        Ok(()) if args.what.is_none() => story.end(),
+        Ok(()) => {}
         Err(_) if wait::interrupted() => {}
         Err(error) => {
             println!("  ✗ {error}");
@@ -119,7 +142,7 @@ fn listen_for_interrupts() {
                     _ = terminate.recv() => {}
                     _ = hangup.recv() => {}
                 }
-                eprintln!("\ne2e: interrupted, tidying up");
+                eprintln!("\nstopping everything that was started");
                 wait::interrupt();
             }
         })

@@ -45,3 +45,8 @@ pub(crate) fn until_within<T>(longest: Duration, what: &str, mut look: impl FnMu
         thread::sleep(BETWEEN_LOOKS);
     }
 }
+
+/// Waits until somebody interrupts, which is an error here as everywhere, or a process ends that should run.
+pub(crate) fn for_ever(what: &str) -> Result<()> {
+    until_within(Duration::MAX, what, || Err("it still runs".into()))
+}

@@ -13,6 +13,9 @@ use crate::process::Process;
 use crate::story::Story;
 use crate::{Args, Result};
 
+/// Where the example of a components repository is.
+const EXAMPLE: &str = "examples/platform-components";
+
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) one: Cluster,
@@ -22,6 +25,8 @@ pub(crate) struct World {
     /// The demo fleet that we ship, its charts taken from loopback.
     pub(crate) seed: Value,
     pub(crate) repository: PathBuf,
+    /// Logs, databases and everything else that does not stay.
+    pub(crate) folder: PathBuf,
 }
 
 impl World {
@@ -42,20 +47,28 @@ impl World {
         });
         let (one, two) = (one?, two?);
         story.tick("two API servers answer, each with a controller manager, Flux Operator and Flux' controllers");
-        let artifacts = Artifacts::start(&parts, &work, &logs)?;
+        let mould = args.repository.join(EXAMPLE).join("apps/welcome/1.0.0");
+        let artifacts = Artifacts::start(&parts, &mould, &work, &logs)?;
         story.tick("a Helm repository and an OCI registry serve on loopback");
         let seed = seed(&args.repository, &artifacts.charts())?;
         let mut catalog = seed.clone();
         catalog["clusters"] = json!([]);
-        let fleet = Fleet::new(&args.server, &args.cli, &catalog, &work, &logs)?;
+        let fleet = Fleet::new(args, &catalog, &work, &logs)?;
         Ok(World {
             one,
             two,
             artifacts,
             fleet,
             seed,
-            repository: args.repository.clone(),
+            // Commands that are told of it run elsewhere.
+            repository: args.repository.canonicalize()?,
+            folder: folder.to_owned(),
         })
+    }
+
+    /// The example of a components repository.
+    pub(crate) fn components(&self) -> PathBuf {
+        self.repository.join(EXAMPLE)
     }
 
     /// Every process, for whoever looks for one that has died.

@@ -11,7 +11,7 @@ use fleet::kind::CLUSTERS;
 use serde_json::{Map, Value};
 
 use crate::client::Conditions;
-use crate::commands::{back, changes, complete, config, demo, documents, edit, get, inputs, kind, render};
+use crate::commands::{back, changes, complete, components, config, demo, documents, edit, get, inputs, kind, render};
 use crate::consent::RULE;
 use crate::error::Failure;
 use crate::kinds::{Field, Form, Kind, Kinds, free_flag, pair};
@@ -30,7 +30,7 @@ Environment:
   NO_COLOR, CLICOLOR_FORCE, EDITOR, FLUX_RESOURCESET_CONFIG
 
 Exit codes:
-  1  refused, or `diff` found differences
+  1  refused, or `diff` found differences, or `components check` problems
   2  wrong usage
   3  the server cannot be reached
   4  not found";
@@ -119,6 +119,9 @@ pub(crate) enum Static {
     /// The kinds of resources themselves
     #[command(subcommand)]
     Kind(kind::KindCommand),
+    /// A repository of platform components: version directories that the catalog's paths name
+    #[command(subcommand)]
+    Components(components::ComponentsCommand),
     /// The commands of the demo; each can be repeated
     #[command(subcommand)]
     Demo(demo::DemoCommand),

@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod commands;
+mod components;
 mod config;
 mod consent;
 mod error;
@@ -21,7 +22,10 @@ use serde_json::json;
 
 use crate::args::{Global, Static};
 use crate::client::Client;
-use crate::commands::{back, changes, complete, config as contexts, demo, documents, edit, get, inputs, kind, render};
+use crate::commands::{
+    back, changes, complete, components as repository, config as contexts, demo, documents, edit, get, inputs, kind,
+    render,
+};
 use crate::config::Access;
 use crate::error::Failure;
 use crate::kinds::Kinds;
@@ -110,6 +114,10 @@ fn dispatch(printer: &Printer, global: &Global, command: Static) -> Result<ExitC
         },
         Static::Kind(command) => remote(&|session| kind::run(session, &command)),
         Static::Demo(command) => remote(&|session| demo::run(session, &command)),
+        Static::Components(command) => {
+            let fine = repository::run(printer, global, &command)?;
+            return Ok(ExitCode::from(u8::from(!fine)));
+        }
         Static::Config(command) => contexts::run(printer, command),
         Static::Completion(args) => complete::completion(printer, &args),
         Static::Man(args) => complete::man(printer, &args),

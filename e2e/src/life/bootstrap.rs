@@ -6,47 +6,21 @@ use serde_json::{Value, json};
 
 use super::FLUX;
 use super::look::{contains, same};
-use crate::artifacts::read_folder;
-use crate::cluster::Cluster;
-use crate::fleet::READ_TOKEN;
 use crate::kube::{self, Inventory, text};
 use crate::story::Story;
 use crate::world::World;
-use crate::{Result, manifests};
-
-/// Where `k8s/` is pushed to.
-pub(super) const MANIFESTS: &str = "flux-resourceset-manifests";
-
-/// What the test's clusters have otherwise than the shipped Kustomization says: their API is plain http, and they poll it every
-/// second instead of every five minutes.
-const QUICK: &str = r#"
-- {op: add, path: /spec/insecure, value: true}
-- {op: replace, path: /metadata/annotations/fluxcd.controlplane.io~1reconcileEvery, value: 1s}
-"#;
+use crate::{Result, setup};
 
 /// Applies what we ship, and gives what each cluster holds before anything comes from the fleet: the first one's inventory.
 pub(super) fn bootstrap(story: &mut Story, world: &mut World) -> Result<Inventory> {
     story.chapter("Bootstrap by the shipped Kustomization");
-    for (name, versions) in [
-        ("cert-manager", &["1.0.0"][..]),
-        ("traefik", &["1.0.0"]),
-        ("podinfo", &["1.0.0", "1.1.0", "2.0.0-rc.1"]),
-        ("queue", &["1.0.0"]),
-        ("worker", &["1.0.0"]),
-    ] {
-        versions
-            .iter()
-            .try_for_each(|version| world.artifacts.chart(name, version))?;
-    }
-    world
-        .artifacts
-        .oci_files(MANIFESTS, "latest", &read_folder(&world.repository.join("k8s"))?)?;
+    setup::publish(world)?;
     story.tick("charts are published, k8s/ is pushed as an artifact");
     world.fleet.start()?;
     story.tick("the API is up: one process for clusters, one for operators, on one database");
     for cluster in [&world.one, &world.two] {
-        cluster.kube.apply(&base(world, cluster)?)?;
-        cluster.kube.apply(&phone_home_objects(world)?)?;
+        cluster.kube.apply(&setup::base(world, cluster)?)?;
+        cluster.kube.apply(&setup::phone_home_objects(world)?)?;
         cluster.kube.apply(&bystanders())?;
         story.until(
             &format!(
@@ -80,56 +54,6 @@ pub(super) fn bootstrap(story: &mut Story, world: &mut World) -> Result<Inventor
     Ok(bare)
 }
 
-/// `k8s/base` with what the provisioner of this cluster puts in: its identity and its token. Flux is here already, so the
-/// FluxInstance is left out.
-fn base(world: &World, cluster: &Cluster) -> Result<Vec<Value>> {
-    let mut objects = kustomization(world, "k8s/base")?;
-    objects.retain(|object| object["kind"] != "FluxInstance");
-    for object in &mut objects {
-        match text(&object["metadata"]["name"]) {
-            "cluster-identity" => {
-                object["data"] = json!({
-                    "CLUSTER_NAME": cluster.name,
-                    "CLUSTER_DNS": cluster.dns,
-                    "ENVIRONMENT": cluster.environment,
-                    "INTERNAL_API_URL": world.fleet.url(),
-                });
-            }
-            "internal-api-token" => object["stringData"] = json!({"token": READ_TOKEN}),
-            _ => {}
-        }
-    }
-    Ok(objects)
-}
-
-/// `k8s/bootstrap` with the address of this registry.
-fn phone_home_objects(world: &World) -> Result<Vec<Value>> {
-    let mut objects = kustomization(world, "k8s/bootstrap")?;
-    for object in &mut objects {
-        match text(&object["kind"]) {
-            "OCIRepository" => object["spec"]["url"] = world.artifacts.oci(MANIFESTS).into(),
-            "Kustomization" => {
-                let patch = json!({"target": {"kind": "ResourceSetInputProvider"}, "patch": QUICK});
-                object["spec"]["patches"] = json!([patch]);
-            }
-            _ => {}
-        }
-    }
-    Ok(objects)
-}
-
-/// The objects that a kustomization.yaml without any art lists.
-fn kustomization(world: &World, folder: &str) -> Result<Vec<Value>> {
-    let folder = world.repository.join(folder);
-    let mut objects = Vec::new();
-    for listed in manifests::file(&folder.join("kustomization.yaml"))? {
-        for resource in listed["resources"].as_array().into_iter().flatten() {
-            objects.extend(manifests::file(&folder.join(text(resource)))?);
-        }
-    }
-    Ok(objects)
-}
-
 /// What others have made on the cluster, beside Flux and right among its objects.
 fn bystanders() -> Vec<Value> {
     let config = |namespace| {
@@ -149,9 +73,8 @@ pub(super) fn phone_home(story: &mut Story, world: &World) -> Result<()> {
     story.chapter("The first cluster phones home");
     let one = &world.one;
     story.ask(&world.fleet, "component update podinfo --oci-tag 1.0.0", &[])?;
-    let mut cluster = world.seed["clusters"][0].clone();
-    cluster["kind"] = "clusters".into();
-    world.fleet.file("demo-cluster-01.json", &cluster.to_string())?;
+    let cluster = setup::first_cluster(world).to_string();
+    world.fleet.file("demo-cluster-01.json", &cluster)?;
     let asked = story.ask(
         &world.fleet,
         "apply -f demo-cluster-01.json --reason",
@@ -215,15 +138,7 @@ pub(super) fn second_cluster(story: &mut Story, world: &World) -> Result<()> {
         let namespace = world.one.kube.need(kube::NAMESPACE, "", FLUX)?;
         contains(&namespace["metadata"]["labels"], &json!({"team": "platform"}))
     })?;
-    let Cluster {
-        name, dns, environment, ..
-    } = two;
-    let mut command = format!("cluster create {name} --cluster-dns {dns} --environment {environment}");
-    for id in ["cert-manager", "traefik", "podinfo"] {
-        command.push_str(&format!(" --component {id} --namespace {id}"));
-    }
-    command.push_str(" --rolebinding platform-admins");
-    let asked = story.ask(&world.fleet, &command, &[])?;
+    let asked = story.ask(&world.fleet, &setup::second_cluster(world), &[])?;
     two.poll()?;
     story.then(asked, "podinfo is installed there, after what it depends on", || {
         two.installed("podinfo")

@@ -5,11 +5,11 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::FLUX;
-use super::bootstrap::MANIFESTS;
 use super::look::same;
 use crate::Result;
 use crate::artifacts::read_folder;
 use crate::kube::{self, Inventory};
+use crate::setup::MANIFESTS;
 use crate::story::Story;
 use crate::world::World;
 

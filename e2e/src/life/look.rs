@@ -9,7 +9,7 @@ use crate::{Result, wait};
 
 impl Cluster {
     /// What a chart was installed with: succeeds when Helm says that the release is there, and the release says so too.
-    pub(super) fn installed(&self, component: &str) -> Result<Installed> {
+    pub(crate) fn installed(&self, component: &str) -> Result<Installed> {
         let release = self
             .kube
             .need(kube::HELM_RELEASE, FLUX, &format!("platform-{component}"))?;
@@ -28,7 +28,7 @@ impl Cluster {
     }
 
     /// Every provider, asked to poll now.
-    pub(super) fn poll(&self) -> Result<()> {
+    pub(crate) fn poll(&self) -> Result<()> {
         for provider in self.kube.list(kube::PROVIDER)? {
             self.kube
                 .reconcile(kube::PROVIDER, FLUX, text(&provider["metadata"]["name"]))?;
@@ -76,9 +76,9 @@ impl Cluster {
 
 /// What a chart of the test says that it was given.
 #[derive(Debug)]
-pub(super) struct Installed {
-    pub(super) version: String,
-    pub(super) values: Value,
+pub(crate) struct Installed {
+    pub(crate) version: String,
+    pub(crate) values: Value,
 }
 
 /// Succeeds when two things are equal; says how they differ otherwise.

@@ -27,7 +27,10 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     changes::canary(story, world)?;
     changes::role(story, world)?;
     changes::dependencies(story, world)?;
+    roads::repository(story, world)?;
     roads::kustomization(story, world)?;
+    roads::hotfix(story, world)?;
+    roads::everywhere_alike(story, world)?;
     roads::chart(story, world)?;
     trouble::api_down(story, world)?;
     trouble::wrong_token(story, world)?;

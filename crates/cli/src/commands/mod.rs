@@ -3,6 +3,7 @@
 pub(crate) mod back;
 pub(crate) mod changes;
 pub(crate) mod complete;
+pub(crate) mod components;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod documents;

@@ -61,7 +61,7 @@ fn ids_are_completed_by_asking_the_server() {
         complete("flux-resourceset-cli cluster create c --environment d"),
         ["dev"]
     );
-    assert_eq!(complete("flux-resourceset-cli compo"), ["component"]);
+    assert_eq!(complete("flux-resourceset-cli compo"), ["component", "components"]);
     assert!(complete("flux-resourceset-cli inputs _").contains(&"prod-1".to_owned()));
     assert_eq!(complete("flux-resourceset-cli history comp"), ["component"]);
     assert_eq!(complete("flux-resourceset-cli edit components po"), ["podinfo"]);

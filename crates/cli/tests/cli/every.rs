@@ -65,6 +65,7 @@ fn what_shells_and_man_are_given() {
         "flux-resourceset-cli man --out pages && ls pages | head -n 5",
         "flux-resourceset-cli man --out /dev/null/pages",
         "grep -v '^.TH' pages/flux-resourceset-cli-version.1",
+        "flux-resourceset-cli version | sed 's/: .*/: …/'",
     );
 }
 

@@ -4,6 +4,7 @@
 mod access;
 mod back;
 mod book;
+mod components;
 mod docs;
 mod documented;
 mod documents;
@@ -12,6 +13,7 @@ mod fixture;
 mod kinds;
 mod output;
 mod plans;
+mod play;
 mod races;
 mod refusals;
 mod rollout;

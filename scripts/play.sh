@@ -1,0 +1,254 @@
+#!/usr/bin/env bash
+# The life of a fleet in a terminal, beside a server that `make run` started: every command is shown before it is run, and after it
+# what changed in the objects that Flux makes. It works on clusters and definitions of its own, and takes them away again.
+set -euo pipefail
+cli=${FLUX_RESOURCESET_CLI:+$(realpath "$FLUX_RESOURCESET_CLI")}
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'EOT'
+usage: scripts/play.sh [--yes]
+
+  --yes, -y  do not wait for Enter (nor does it where stdin or stdout is no terminal, or with PAUSE=0)
+
+Environment:
+  FLUX_API_URL                          the server; http://127.0.0.1:8080, or LISTEN_ADDR, if not set
+  FLUX_API_TOKEN, FLUX_API_WRITE_TOKEN  its tokens; those of `make run` if not set
+  FLUX_RESOURCESET_CLI                  the command line's program; built if not set
+  PAUSE=0, NO_COLOR=1
+EOT
+}
+
+pause=${PAUSE:-1}
+for argument in "$@"; do
+  case $argument in
+    -y | --yes) pause=0 ;;
+    -h | --help)
+      usage
+      exit
+      ;;
+    *)
+      echo "play: unknown argument $argument" >&2
+      usage >&2
+      exit 2
+      ;;
+  esac
+done
+[[ -t 0 && -t 1 ]] || pause=0
+
+listen=${LISTEN_ADDR:-127.0.0.1:8080}
+export FLUX_API_URL=${FLUX_API_URL:-http://${listen/0.0.0.0/127.0.0.1}}
+export FLUX_API_TOKEN=${FLUX_API_TOKEN:-${AUTH_TOKEN:-demo-read-token}}
+export FLUX_API_WRITE_TOKEN=${FLUX_API_WRITE_TOKEN:-${CRUD_AUTH_TOKEN:-demo-write-token}}
+FLUX_API_URL=${FLUX_API_URL%/}
+
+if [[ -t 1 && -z ${NO_COLOR:-} && ${TERM:-dumb} != dumb ]]; then
+  bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' green=$'\e[32m' cyan=$'\e[36m' plain=$'\e[0m'
+else
+  bold='' dim='' red='' green='' cyan='' plain=''
+fi
+
+fail() {
+  echo "play: $*" >&2
+  exit 1
+}
+
+for tool in curl diff; do
+  command -v "$tool" >/dev/null || fail "$tool is needed, and not on the PATH"
+done
+curl -sf -o /dev/null --max-time 5 "$FLUX_API_URL/health" || fail "nothing answers at $FLUX_API_URL: run \`make run\` first, in another terminal"
+
+if [[ -z $cli ]]; then
+  command -v cargo >/dev/null || fail "cargo is needed to build the command line; FLUX_RESOURCESET_CLI names one that is built"
+  echo "${dim}building the command line$plain"
+  cargo build --quiet --release --bin flux-resourceset-cli
+  cli=$(realpath "${CARGO_TARGET_DIR:-target}/release/flux-resourceset-cli")
+fi
+[[ -x $cli ]] || fail "$cli is no program"
+
+work=$(mktemp -d)
+# Tokens and addresses of a configuration file have no say here.
+export FLUX_RESOURCESET_CONFIG=$work/none
+
+# The token must write: better said now than in the middle.
+refusal=$("$cli" cluster create play-00 --cluster-dns play-00.example.com --environment dev --dry-run -o json 2>&1 >/dev/null) || {
+  rm -rf "$work"
+  fail "the server at $FLUX_API_URL takes no changes: ${refusal#error: }"
+}
+
+# Names of our own: the first number that is free. The label says who made them, so that a run that was killed can be tidied up.
+label=made-by=play-$$
+number=0
+name=''
+clusters() { "$cli" cluster list -o jsonpath='{range .items[*]}{.id} {.labels.made-by}{"\n"}{end}'; }
+taken() { "$cli" component get "$1-web" -o name >/dev/null 2>&1 || "$cli" namespace get "$1-web" -o name >/dev/null 2>&1; }
+remove() { # NAME: its clusters, and then what they used
+  local id
+  for id in $("$cli" cluster list -l "play=$1" -o jsonpath='{range .items[*]}{.id}{"\n"}{end}'); do
+    "$cli" cluster delete "$id" --confirm-removals 1 --reason "play: tidy up" -o json >/dev/null
+  done
+  "$cli" delete component "$1-web" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
+  "$cli" delete namespace "$1-web" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
+}
+
+tidy() {
+  local code=$?
+  trap - EXIT INT TERM HUP
+  if [[ -n $name ]]; then remove "$name" || echo "play: $name could not be removed; run me again" >&2; fi
+  rm -rf "$work"
+  exit "$code"
+}
+trap tidy EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# A run that was killed has left its clusters behind.
+while read -r id maker; do
+  [[ $maker == play-* ]] || continue
+  if ! kill -0 "${maker#play-}" 2>/dev/null; then
+    echo "${dim}an earlier run left $id behind: removing it$plain"
+    remove "${id%-*}"
+  fi
+done < <(clusters)
+until [[ -n $name ]]; do
+  number=$((number + 1))
+  candidate=$(printf 'play-%02d' "$number")
+  taken "$candidate" || name=$candidate
+done
+dev=$name-dev prod=$name-prod
+
+step=0
+title() {
+  step=$((step + 1))
+  printf '\n%s%d. %s%s\n' "$bold" "$step" "$1" "$plain"
+}
+say() { printf '%s\n' "$@" | fold -s -w 78 | sed 's/ *$//'; }
+go_on() {
+  [[ $pause != 0 ]] || return 0
+  printf '%s[Enter] goes on, Ctrl-C stops and tidies up%s' "$dim" "$plain"
+  read -r || exit 130
+}
+
+# Shows a command as it can be copied, and comes back when somebody has read it.
+shown() {
+  printf '%s\n' "$*" | fold -s -w 74 | sed "1s/^/$cyan\$ /;2,\$s/^/    /;\$!s/ *\$/ \\\\/;\$s/\$/$plain/"
+  go_on
+}
+# fleet ARGUMENT...: our command line, shown and run.
+fleet() {
+  local word line=flux-resourceset-cli
+  for word in "$@"; do
+    [[ $word =~ ^[A-Za-z0-9_./:=@,+-]+$ ]] || word="'$word'"
+    line+=" $word"
+  done
+  shown "$line"
+  "$cli" "$@" -o table
+}
+
+# How the objects of a cluster have changed since the last look.
+rendered() { "$cli" render "$1" >"$work/now" 2>/dev/null || : >"$work/now"; }
+changed() { # CLUSTER [LINES]
+  local cluster=$1 most=${2:-60}
+  [[ -e $work/$cluster ]] || : >"$work/$cluster"
+  rendered "$cluster"
+  printf '%s$ flux-resourceset-cli render %s%s   %s# before and after%s\n' "$cyan" "$cluster" "$plain" "$dim" "$plain"
+  diff -U2 "$work/$cluster" "$work/now" | tail -n +3 >"$work/difference" || true
+  [[ -s $work/difference ]] || echo "  (the same as before)"
+  awk -v most="$most" -v red="$red" -v green="$green" -v cyan="$dim" -v plain="$plain" '
+    NR <= most {
+      colour = /^-/ ? red : /^\+/ ? green : /^@@/ ? cyan : ""
+      line = length($0) > 76 ? substr($0, 1, 75) "…" : $0
+      print "  " colour line (colour == "" ? "" : plain)
+    }
+    END { if (NR > most) print "  … and " NR - most " more lines" }' "$work/difference"
+  mv "$work/now" "$work/$cluster"
+}
+
+# A poll, with the headers that Flux Operator sends.
+poll() { # DNS KIND
+  local path=/api/v2/flux/clusters/$1/$2
+  # shellcheck disable=SC2016 # the variables are for whoever copies it
+  printf '%s$ curl --compressed -H "Authorization: Bearer $FLUX_API_TOKEN" \\\n    -H "User-Agent: flux-operator/v0.58.1" -H "Accept: application/json" \\\n"$FLUX_API_URL%s"%s\n' "$cyan" "$path" "$plain"
+  go_on
+  curl -s --max-time 10 --compressed -o "$work/reply" -w '%{http_code}' -H "Authorization: Bearer $FLUX_API_TOKEN" \
+    -H 'User-Agent: flux-operator/v0.58.1' -H 'Accept: application/json' "$FLUX_API_URL$path" >"$work/status"
+  printf '  %sHTTP %s%s\n' "$bold" "$(cat "$work/status")" "$plain"
+  fold -w 76 "$work/reply" | sed 's/^/  /'
+  echo
+}
+revision() { "$cli" changes --limit 1 -o jsonpath='{.items[-1].revision}'; }
+
+cat <<EOT
+${bold}The life of a fleet${plain}, on $FLUX_API_URL. To type along:
+
+  export FLUX_API_URL=$FLUX_API_URL
+  export FLUX_API_TOKEN=$FLUX_API_TOKEN FLUX_API_WRITE_TOKEN=$FLUX_API_WRITE_TOKEN
+  export PATH=$(dirname "$cli"):\$PATH
+EOT
+
+title "A component for the catalog, and a cluster that runs it"
+say "A cluster is a record: who it is, and what it runs. No kubeconfig, no push."
+fleet component create "$name-web" --component-path podinfo --oci-url https://stefanprodan.github.io/podinfo --oci-tag 6.7.0
+fleet namespace create "$name-web" --label team=demo
+fleet cluster create "$dev" --cluster-dns "$dev.example.com" --environment dev --label "$label" --label "play=$name" \
+  --component "$name-web" --namespace "$name-web"
+say "What Flux makes of it there:"
+changed "$dev"
+
+title "The cluster phones home"
+say "Every few minutes its ResourceSetInputProvider asks what it should run."
+poll "$dev.example.com" platform-components
+say "A cluster that the fleet does not know yet gets no empty list, which would remove everything, but an error: Flux keeps what it has."
+poll "$name-new.example.com" platform-components
+
+title "One cluster gets values of its own"
+fleet component patch "$name-web" --cluster "$dev" --set replicaCount=3 --set ui.color=blue
+patched=$(revision)
+changed "$dev"
+
+title "A second cluster joins, in production"
+fleet cluster create "$prod" --cluster-dns "$prod.example.com" --environment prod --label "$label" --label "play=$name" \
+  --component "$name-web" --namespace "$name-web"
+joined=$(revision)
+rendered "$prod" && mv "$work/now" "$work/$prod"
+
+title "A change for every cluster: first the plan"
+say "The catalog moves to a new version. The plan says what that does, and where, before anything is done."
+cd "$work"
+shown "flux-resourceset-cli export component $name-web -o yaml | sed s/6.7.0/6.7.1/ > change.yaml"
+"$cli" export component "$name-web" -o yaml | sed s/6.7.0/6.7.1/ >change.yaml
+fleet plan -f change.yaml --out plan.json
+say "Nothing has happened yet:"
+changed "$dev"
+
+title "The plan is applied: exactly what it said, or nothing"
+fleet apply --plan plan.json --reason "podinfo 6.7.1"
+released=$(revision)
+changed "$dev"
+changed "$prod"
+
+title "It was a mistake: one command takes it back"
+fleet undo "$released" --yes --reason "6.7.1 is broken"
+changed "$dev"
+changed "$prod"
+
+title "Back to what a cluster was before its patch"
+fleet rollback --to "$((patched - 1))" --kind cluster --id "$dev" --yes --reason "no patches in dev"
+changed "$dev"
+
+title "Who did what, and why"
+log='{range .items[*]}{.revision} {.actor} {.action} {.kind}/{.id}: {.reason}{"\n"}{end}'
+shown "flux-resourceset-cli changes --after $((joined - 1))"
+"$cli" changes --after "$((joined - 1))" -o jsonpath="$log"
+
+title "A cluster is decommissioned"
+fleet cluster delete "$dev" --confirm-removals 1 --reason "end of play"
+say "Now the list is empty, and means it: Flux removes everything that it made there."
+poll "$dev.example.com" platform-components
+changed "$dev" 8
+
+title "Everything else goes, too"
+say "Removing what this play has made; the fleet is as it was."
+remove "$name"
+name=''
+printf '\n%sThe end.%s "make demo-local" shows the same on real clusters.\n' "$bold" "$plain"
