@@ -30,8 +30,8 @@ fn main() {
 fn commit() -> Option<(String, String)> {
     let given = |name| env::var(name).ok().map(|text| text.trim().to_owned());
     if let Some(commit) = given("GIT_COMMIT").filter(|commit| !commit.is_empty()) {
-        let commit = commit.chars().take(DIGITS).collect();
-        return Some((commit, given("GIT_COMMIT_DATE").unwrap_or_default()));
+        let date = given("GIT_COMMIT_DATE").or_else(|| git(&["log", "-1", "--format=%cs", &commit]));
+        return Some((commit.chars().take(DIGITS).collect(), date.unwrap_or_default()));
     }
     // A copy of the sources inside of somebody else's repository is not of that repository's commit.
     let workspace = Path::new("../..").canonicalize().ok()?;
@@ -50,12 +50,14 @@ fn commit() -> Option<(String, String)> {
 /// Has the build repeated when another commit is checked out or made. The log of HEAD sees both; where none is kept, it is the
 /// files that HEAD leads to. A file that is not there may not be watched: the build would be repeated each time.
 fn watch() {
+    let file = |name: &str| git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).is_file());
     let branch = git(&["symbolic-ref", "--quiet", "HEAD"]).unwrap_or_default();
-    for name in ["HEAD", "logs/HEAD", "packed-refs", &branch] {
-        let path = git(&["rev-parse", "--git-path", name]).filter(|path| !name.is_empty() && Path::new(path).is_file());
-        if let Some(path) = path {
-            println!("cargo::rerun-if-changed={path}");
-        }
+    let watched = match file("logs/HEAD") {
+        Some(log) => vec![log],
+        None => ["HEAD", "packed-refs", &branch].into_iter().filter_map(file).collect(),
+    };
+    for path in watched {
+        println!("cargo::rerun-if-changed={path}");
     }
 }
 

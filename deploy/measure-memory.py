@@ -55,6 +55,7 @@ class Server:
             except OSError:
                 self.connection.close()
             if self.process.poll() is not None or time.monotonic() - began > 600:
+                self.stop()
                 sys.exit("the server did not become ready")
             time.sleep(0.02)
         self.ready_after = time.monotonic() - began

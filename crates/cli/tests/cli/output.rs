@@ -24,6 +24,7 @@ fn formats() {
         "flux-resourceset-cli inputs demo-cluster-01 component -o table",
         "CLICOLOR_FORCE=1 flux-resourceset-cli get namespaces -o table",
         "CLICOLOR_FORCE=1 NO_COLOR=1 flux-resourceset-cli get namespaces -o table",
+        "flux-resourceset-cli version -o name",
     );
 }
 
@@ -53,7 +54,6 @@ fn the_version_names_the_commit() {
             (0, format!("flux-resourceset-cli {expected}").as_str())
         );
     }
-    assert_eq!(world.sh("flux-resourceset-cli version -o name").stdout.trim(), version);
 }
 
 #[test]

@@ -66,11 +66,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and (gt $pods 1) (not $values.store.sqlite.shareNode) -}}
 {{- fail (printf "\n\nSQLite's file is for one host, and %d pods would share it (read and crud together).\nPut them on one node with store.sqlite.shareNode=true, run one pod (read.enabled=false, crud.replicas=1),\nor use store.backend=postgres." $pods) -}}
 {{- end -}}
-{{- else if not (or $values.store.postgres.existingSecret $values.store.postgres.url) -}}
-{{- fail "\n\nstore.backend=postgres needs store.postgres.existingSecret (a Secret with the URL), or store.postgres.url." -}}
+{{- else if not (or $values.store.postgres.existingSecret $values.store.postgres.writeURL) -}}
+{{- fail "\n\nstore.backend=postgres needs store.postgres.existingSecret (a Secret with the URLs), or store.postgres.writeURL." -}}
 {{- end -}}
-{{- if and $values.store.postgres.existingSecret $values.store.postgres.url -}}
-{{- fail "\n\nSet store.postgres.existingSecret or store.postgres.url, not both." -}}
+{{- if and $values.store.postgres.existingSecret (or $values.store.postgres.readURL $values.store.postgres.writeURL) -}}
+{{- fail "\n\nSet store.postgres.existingSecret, or store.postgres.readURL and writeURL, not both." -}}
 {{- end -}}
 {{- if and (not $values.read.enabled) (or $values.ingress.read.enabled $values.httpRoute.read.enabled $values.read.autoscaling.enabled) -}}
 {{- fail "\n\nread.enabled=false leaves nothing for ingress.read, httpRoute.read and read.autoscaling: use those of crud." -}}
