@@ -26,6 +26,7 @@ demo-local: ## Real clusters and the real Flux without containers, left running 
 	e2e/run.sh demo
 
 test: lint verify deny firestone ## Everything that must hold before a change lands.
+	scripts/debian.sh curl diff:diffutils awk:gawk git
 	scripts/postgres.sh
 	cargo test --workspace
 

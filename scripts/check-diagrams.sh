@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # Opens every page of the built book that has a diagram in headless Chromium, without a network, and counts what was drawn.
-# Needs chromium (Debian: apt-get install chromium) and the book (make docs).
+# Needs the book (make docs); installs Chromium where it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
-  echo "chromium is missing: apt-get install chromium" >&2
-  exit 1
-}
+command -v chromium-browser || command -v google-chrome || scripts/debian.sh chromium
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -f target/book/index.html ] || { echo "target/book is missing: make docs" >&2; exit 1; }
 # A network of its own, without any way out, where that is allowed.
 alone=()

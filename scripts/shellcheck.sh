@@ -2,9 +2,6 @@
 # Every shell script of the repository; installs shellcheck where it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if ! command -v shellcheck >/dev/null; then
-  echo "installing shellcheck" >&2
-  apt-get update -qq && apt-get install -y -qq shellcheck
-fi
+scripts/debian.sh shellcheck
 find . -name '*.sh' -not -path './target/*' -not -path './.cache/*' -not -path '*/node_modules/*' -print0 |
   sort --zero-terminated | xargs --null shellcheck --external-sources --source-path=SCRIPTDIR
