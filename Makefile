@@ -83,7 +83,7 @@ docs-check: docs ## Draw every diagram of the book in headless Chromium, without
 	scripts/check-diagrams.sh
 
 bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/benchmarks.md (about 10 minutes).
-	cargo build --release --bin flux-resourceset --package bench --package flux-resourceset
+	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- --out docs/src/benchmarks.md
 
 clean: ## Remove what was built, the demo's database and its kind cluster.
