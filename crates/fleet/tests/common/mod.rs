@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use fleet::Fleet;
-use fleet::kind::{self, CLUSTERS, KINDS};
+use fleet::kind::{self, KINDS};
 use fleet::log::{Batch, Change, Resource, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::refusal::{Reason, Refusal};
