@@ -273,6 +273,8 @@ impl Serialize for ChangeRecord<'_> {
             action: Action,
             kind: &'a str,
             id: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            origin: Option<&'a str>,
             before: &'a Option<Json>,
             after: &'a Option<Json>,
             reason: &'a Option<String>,
@@ -286,6 +288,7 @@ impl Serialize for ChangeRecord<'_> {
             action: self.change.action(),
             kind: &self.change.kind,
             id: &self.change.id,
+            origin: self.change.origin.as_deref(),
             before: &self.change.before,
             after: &self.change.after,
             reason: &self.author.reason,

@@ -1,5 +1,7 @@
 //! The configuration: environment variables, and flags of the same name. Each problem is one line that names its variable.
 
+mod mirror;
+
 use std::any::TypeId;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -8,6 +10,9 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use fleet::log::Head;
+
+pub use self::mirror::{From, Mirror, MirrorOptions, MirrorToken};
+pub(crate) use self::mirror::{neither, untrusted};
 
 /// The desired state of a whole fleet of Kubernetes clusters behind one API.
 ///
@@ -72,6 +77,12 @@ pub enum Command {
         #[arg(long)]
         replace: bool,
     },
+    /// Serve what another server serves, from a copy that follows it: for edge and air-gapped sites.
+    ///
+    /// The copy starts from the origin's GET /backup and goes on with its GET /changes/stream, or comes from backup files. It is
+    /// kept where DATABASE_URL says, so that a restart needs no origin. Nothing is served before there is a first state, and
+    /// nothing older than what was served, unless `--replace` says so. Same bytes and ETags as the origin.
+    Mirror(MirrorOptions),
     /// Print the OpenAPI document of the built-in kinds and of RESOURCES_DIR.
     Openapi,
     /// Print a page of the book that is written from definitions.
@@ -325,7 +336,14 @@ impl ConfigError {
 
 /// What is wrong with a variable that clap refuses without naming it.
 pub fn unnamed_variable() -> Option<String> {
-    Cli::command().get_arguments().find_map(|argument| {
+    let command = Cli::command();
+    // Those of a subcommand count only where it is used.
+    let used = |name: &str| std::env::args_os().any(|argument| argument == name);
+    let commands = command.get_subcommands().filter(|command| used(command.get_name()));
+    let arguments = command
+        .get_arguments()
+        .chain(commands.flat_map(clap::Command::get_arguments));
+    arguments.into_iter().find_map(|argument| {
         let variable = argument.get_env()?;
         let value = std::env::var_os(variable)?;
         let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();

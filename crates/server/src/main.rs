@@ -12,6 +12,7 @@ use flux_resourceset::app::backup::{self, BackupError, RestoreError};
 use flux_resourceset::app::compact::{self, CompactError, Old};
 use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::import::{ImportError, import};
+use flux_resourceset::app::mirror::{self, Following, MirrorError};
 use flux_resourceset::app::reach::{self, Started};
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::app::verify::{self, VerifyError};
@@ -49,6 +50,8 @@ enum Failure {
     Restore(#[from] RestoreError),
     #[error(transparent)]
     Unhealthy(#[from] Unhealthy),
+    #[error(transparent)]
+    Mirror(#[from] MirrorError),
     #[error("cannot write: {0}")]
     Output(io::Error),
 }
@@ -87,7 +90,13 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         None | Some(Command::Serve) => {
             let config = cli.options.read()?;
             start_logging(&config)?;
-            serve(&config).await
+            serve(&config, None).await
+        }
+        Some(Command::Mirror(options)) => {
+            let config = cli.options.read()?;
+            let mirror = options.read(&config)?;
+            start_logging(&config)?;
+            serve(&config, Some(&mirror)).await
         }
         Some(Command::Import { file, batch }) => {
             let mut config = cli.options.read_without_tokens()?;
@@ -229,7 +238,7 @@ fn start_logging(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-async fn serve(config: &Config) -> Result<(), Failure> {
+async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), Failure> {
     let mut wanted_to_stop = std::pin::pin!(wanted_to_stop());
     let tokens = Arc::new(Tokens::load(config)?);
     let override_text = match &config.openapi_file {
@@ -248,7 +257,10 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         Some(address) => Some(listen::bind(address).map_err(busy("METRICS_ADDR", address))?),
     };
 
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(match mirror {
+        None => Metrics::default(),
+        Some(_) => Metrics::of_mirror(),
+    });
     let api = Arc::new(ArcSwap::from_pointee(Api::starting()));
     let (stop, stopping) = watch::channel(false);
     let most = config.max_connections.unwrap_or(room).min(room);
@@ -276,8 +288,8 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     }
 
     let templates = manifests::templates(config.templates_dir.as_deref())?;
-    let started = tokio::select! {
-        started = reach::start(config) => started?,
+    let (started, following) = tokio::select! {
+        started = start(config, mirror, &metrics) => started?,
         signal = &mut wanted_to_stop => {
             info!(signal, "stopping before the start");
             return Ok(());
@@ -300,6 +312,7 @@ async fn serve(config: &Config) -> Result<(), Failure> {
         app.openapi_file = Some(text.into());
     }
     app.stopping = Some(stop.subscribe());
+    app.mirror = following.as_ref().map(|following| following.status.clone());
     let app = Arc::new(app);
     tokio::spawn(tokens.follow());
     let keeping = config.snapshot_file.clone().map(|path| {
@@ -315,6 +328,7 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     info!(signal, "stopping: finishing what is in flight");
     let _nobody = stop.send(true);
     let _ended = serving.await;
+    drop(following);
     drop((api, metrics_api));
     if let Some(keeping) = keeping {
         let _too_long = tokio::time::timeout(Duration::from_secs(5), keeping).await;
@@ -325,6 +339,21 @@ async fn serve(config: &Config) -> Result<(), Failure> {
     let _untidy = tokio::time::timeout(Duration::from_secs(3), store.close()).await;
     info!("stopped");
     Ok(())
+}
+
+/// What is served at first: what the store holds, or what a mirror has of its origin.
+async fn start(
+    config: &Config,
+    mirror: Option<&config::Mirror>,
+    metrics: &Metrics,
+) -> Result<(Started, Option<Following>), Failure> {
+    Ok(match mirror {
+        None => (reach::start(config).await?, None),
+        Some(mirror) => {
+            let (started, following) = mirror::start(config, mirror, metrics).await?;
+            (started, Some(following))
+        }
+    })
 }
 
 /// The signal that ends the server. Counts from the call on, not from when it is awaited: a process that is the first of its

@@ -27,9 +27,21 @@ pub struct ReasonLabels {
     pub reason: &'static str,
 }
 
+/// What only a mirror has.
+#[derive(Clone, Debug, Default)]
+pub struct MirrorMetrics {
+    pub origin_revision: Gauge,
+    pub age_seconds: Gauge<f64, AtomicU64>,
+    pub current: Gauge,
+    pub connections: Counter,
+    pub loads: Counter,
+    pub refusals: Counter,
+}
+
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    pub mirror: Option<MirrorMetrics>,
     pub polls: Family<PollLabels, Counter>,
     pub poll_seconds: Histogram,
     pub requests: Family<RequestLabels, Counter>,
@@ -124,6 +136,7 @@ impl Default for Metrics {
         );
         Metrics {
             registry,
+            mirror: None,
             polls,
             poll_seconds,
             requests,
@@ -145,6 +158,44 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Those of a mirror: a server that has no origin does not say how far it is behind it.
+    pub fn of_mirror() -> Self {
+        let mut metrics = Metrics::default();
+        let (mirror, registry) = (MirrorMetrics::default(), &mut metrics.registry);
+        registry.register(
+            "mirror_origin_revision",
+            "The last revision that the origin is known to have",
+            mirror.origin_revision.clone(),
+        );
+        registry.register(
+            "mirror_age_seconds",
+            "How long ago what is served was known to be the origin's state",
+            mirror.age_seconds.clone(),
+        );
+        registry.register(
+            "mirror_current",
+            "1 while the origin is followed and has nothing more",
+            mirror.current.clone(),
+        );
+        registry.register(
+            "mirror_connections",
+            "Times that the origin was reached to be followed",
+            mirror.connections.clone(),
+        );
+        registry.register(
+            "mirror_loads",
+            "Backups of the origin that were taken over as a whole",
+            mirror.loads.clone(),
+        );
+        registry.register(
+            "mirror_refusals",
+            "Times that the origin was refused: it was older, or of another history",
+            mirror.refusals.clone(),
+        );
+        metrics.mirror = Some(mirror);
+        metrics
+    }
+
     pub fn encode(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to memory");

@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use fleet::audit::{Audit, Broken};
+use fleet::log::RevisionRecord;
 use store::{Export, Store, StoreError};
 
 pub use self::lines::End;
 pub(super) use self::lines::ResourceLine;
 use self::lines::{CheckpointLine, Header, Line, RevisionLine, VERSION};
-pub use self::restore::{RestoreError, Restored, restore};
+pub use self::restore::{Opened, RestoreError, Restored, restore};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -32,6 +33,12 @@ pub enum BackupError {
     Unwritable(String),
     #[error("{file}: {error}")]
     Write { file: String, error: io::Error },
+}
+
+/// A revision as a line of a backup has it, and as a stream of changes sends it.
+pub fn read_revision(text: &[u8]) -> Result<RevisionRecord, String> {
+    let line: RevisionLine = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    line.read().ok_or_else(|| "its digest cannot be read".to_owned())
 }
 
 /// What comes next.

@@ -7,6 +7,7 @@ pub mod history;
 pub mod import;
 pub mod keep;
 pub mod manifests;
+pub mod mirror;
 pub mod reach;
 pub mod startup;
 pub mod verify;
@@ -57,6 +58,8 @@ pub struct App {
     pub backups: Arc<Semaphore>,
     /// How old a snapshot may be before this replica says that it is not ready.
     pub max_staleness: Option<Duration>,
+    /// How this server stands to its origin, if it is a mirror.
+    pub mirror: Option<Arc<mirror::Status>>,
     /// Becomes true when the server stops: what would go on for ever ends then.
     pub stopping: Option<watch::Receiver<bool>>,
     lists: Mutex<HashMap<ListQuery, (Head, Reply)>>,
@@ -122,6 +125,7 @@ impl App {
             streams: Arc::new(Semaphore::new(STREAMS)),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             max_staleness: config.max_staleness,
+            mirror: None,
             stopping: None,
             lists: Mutex::default(),
             openapi: Mutex::default(),

@@ -1,25 +1,33 @@
 //! What is read as it comes: the log as lines and as events, and the whole store. None of it is ever held as a whole.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, VARY,
+};
 use axum::response::{IntoResponse, Response};
-use fleet::log::{ChangeRecord, Revision, RevisionRecord};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use fleet::log::{ChangeRecord, Digest, Head, Removed, Revision, RevisionRecord};
 use futures_util::stream;
 use serde::Serialize;
 use store::{AuditQuery, AuditRecord, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::crud::{Caller, REVISION, Reply};
+use super::poll::wants_gzip;
 use super::problem::Problem;
 use crate::app::App;
 use crate::app::backup::{Backup, BackupError};
 
 static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Where the log ends, by number and digest: a follower knows from it how far behind it is.
+pub static HEAD: HeaderName = HeaderName::from_static("x-head");
 
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
@@ -98,20 +106,24 @@ fn add_line(text: &mut Vec<u8>, value: &impl Serialize) {
     text.push(b'\n');
 }
 
-/// A revision as an event.
+/// A revision as an event: everything that its digest covers, so that a follower can check the chain and keep the log.
 #[derive(Serialize)]
 struct Event<'a> {
     revision: Revision,
     at: &'a str,
     actor: &'a str,
+    request_id: &'a str,
     reason: Option<&'a str>,
+    digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<&'a Removed>,
     changes: Vec<ChangeRecord<'a>>,
 }
 
 /// `GET /changes/stream`: each revision as it comes, as server-sent events.
 pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let mut query = caller.query()?;
-    let after = query.number("after", 0)?;
+    let after = query.take("after")?.map(|text| place(&text)).transpose()?;
     query.end("after")?;
     let resumed = caller.headers.get(&LAST_EVENT_ID).map(|value| {
         let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
@@ -120,12 +132,16 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let place = app.streams.clone().try_acquire_owned();
     let place = place.map_err(|_| Problem::unavailable("too many follow the log already"))?;
     let served = app.engine.served();
-    let now = app.fleet().revision();
+    let now = app.fleet().head();
     // A client that comes back asks for the same address again: what it saw last counts more.
-    let at = resumed.transpose()?.or(after).map_or(now, Revision);
+    let resumed = resumed.transpose()?.map(|number| (Revision(number), None));
+    let (at, digest) = resumed.or(after).unwrap_or((now.revision, None));
     let checkpoint = app.store.checkpoint().await?;
     if let Some(checkpoint) = checkpoint.filter(|checkpoint| at < checkpoint.head.revision) {
         return Err(StoreError::Compacted(checkpoint.head.revision).into());
+    }
+    if let Some(digest) = digest {
+        same_history(&app, Head { revision: at, digest }).await?;
     }
     let feed = Feed {
         app,
@@ -151,8 +167,34 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
             HeaderValue::from_static("no"),
         ),
         (REVISION.clone(), at.0.into()),
+        (
+            HEAD.clone(),
+            HeaderValue::try_from(now.to_string()).map_err(|_| Problem::internal())?,
+        ),
     ];
     Ok((headers, Body::from_stream(events)).into_response())
+}
+
+/// Where a follower stands: a revision, or one with its digest, as each commit logs it.
+fn place(text: &str) -> Result<(Revision, Option<Digest>), Problem> {
+    let number = text.parse::<u64>().ok().map(|number| (Revision(number), None));
+    let place = number.or_else(|| Head::parse(text).map(|head| (head.revision, Some(head.digest))));
+    place.ok_or_else(|| {
+        let expected = "a revision from 0 is expected, or one with its digest, as in 57:8f3c…";
+        Problem::bad_request(format!("after=\"{text}\": {expected}"))
+    })
+}
+
+/// Makes sure that the last revision of a follower is one of this log: what comes next would not fit on another.
+async fn same_history(app: &App, last: Head) -> Result<(), Problem> {
+    if app.store.holds(last).await? {
+        return Ok(());
+    }
+    let (revision, ends) = (last.revision, app.store.head().await?.revision);
+    Err(Problem::conflict(match revision > ends {
+        true => format!("this log ends at revision {ends}, before {revision}"),
+        false => format!("revision {revision} has another digest here: this log is of another history"),
+    }))
 }
 
 /// Somebody who follows the log. What it has not seen stays in the store until it takes it.
@@ -222,7 +264,10 @@ fn add_event(text: &mut Vec<u8>, record: &RevisionRecord) {
         revision: record.revision,
         at: &record.author.at,
         actor: &record.author.actor,
+        request_id: &record.author.request_id,
         reason: record.author.reason.as_deref(),
+        digest: record.digest.to_string(),
+        removed: (record.removed.count() > 0).then_some(&record.removed),
         changes: record.records().collect(),
     };
     text.extend_from_slice(format!("id: {}\ndata: ", record.revision).as_bytes());
@@ -230,27 +275,84 @@ fn add_event(text: &mut Vec<u8>, record: &RevisionRecord) {
     text.push(b'\n');
 }
 
-/// `GET /backup`: what `flux-resourceset backup` writes.
+/// `GET /backup`: what `flux-resourceset backup` writes, packed on the way for who takes that.
 pub async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     caller.query()?.end("none")?;
     let place = app.backups.clone().try_acquire_owned();
     let place = place.map_err(|_| Problem::unavailable("other backups are under way"))?;
     let backup = Backup::begin(&*app.store, false).await.map_err(unreadable)?;
     let head = backup.head();
-    let lines = stream::try_unfold((backup, place), |(mut backup, place)| async move {
-        let lines = backup.next().await;
-        let lines = lines.inspect_err(|error| tracing::warn!(%error, "a backup breaks off"))?;
-        Ok::<_, BackupError>(lines.map(|lines| (Bytes::from(lines), (backup, place))))
+    let packed = wants_gzip(&caller.headers);
+    let copy = Copy {
+        backup,
+        packer: packed.then(|| Packer::new(Vec::new(), Compression::fast())),
+        ended: false,
+        _place: place,
+    };
+    let pieces = stream::try_unfold(copy, |mut copy| async move {
+        let piece = copy.next().await;
+        let piece = piece.inspect_err(|error| tracing::warn!(%error, "a backup breaks off"))?;
+        Ok::<_, BackupError>(piece.map(|piece| (Bytes::from(piece), copy)))
     });
     let name = format!("attachment; filename=\"flux-resourceset-{}.jsonl\"", head.revision);
     let name = HeaderValue::try_from(name).map_err(|_| Problem::internal())?;
     let headers = [
         (CONTENT_TYPE, LINES),
         (CONTENT_DISPOSITION, name),
+        (VARY, HeaderValue::from_static("accept-encoding")),
         (REVISION.clone(), head.revision.0.into()),
     ];
-    let response: Response = (headers, Body::from_stream(lines)).into_response();
+    let mut response: Response = (headers, Body::from_stream(pieces)).into_response();
+    if packed {
+        let gzip = HeaderValue::from_static("gzip");
+        response.headers_mut().insert(CONTENT_ENCODING, gzip);
+    }
     Ok(response)
+}
+
+/// Packs what is written to it, into memory.
+type Packer = GzEncoder<Vec<u8>>;
+
+/// A backup on its way out.
+struct Copy {
+    backup: Backup,
+    /// None: it goes as it is.
+    packer: Option<Packer>,
+    ended: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Copy {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, BackupError> {
+        while !self.ended {
+            let lines = self.backup.next().await?;
+            self.ended = lines.is_none();
+            let Some(packer) = self.packer.take() else {
+                return Ok(lines);
+            };
+            // A megabyte takes a while: not on the threads that answer polls.
+            let pack = tokio::task::spawn_blocking(move || pack(packer, lines));
+            let packed = pack.await.map_err(io::Error::other).flatten();
+            let (piece, packer) = packed.map_err(|error| BackupError::Write {
+                file: "gzip".to_owned(),
+                error,
+            })?;
+            self.packer = packer;
+            if !piece.is_empty() {
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Adds lines, or the end, and takes out what that gave.
+fn pack(mut packer: Packer, lines: Option<Vec<u8>>) -> io::Result<(Vec<u8>, Option<Packer>)> {
+    let Some(lines) = lines else {
+        return Ok((packer.finish()?, None));
+    };
+    packer.write_all(&lines)?;
+    Ok((std::mem::take(packer.get_mut()), Some(packer)))
 }
 
 fn unreadable(error: BackupError) -> Problem {

@@ -327,6 +327,7 @@ fn change_schema() -> Value {
             "action": {"type": "string", "enum": ["create", "update", "delete"]},
             "kind": {"type": "string"},
             "id": {"type": "string"},
+            "origin": {"type": "string", "description": "What wrote it, when that was not a request."},
             "before": {"type": "object", "nullable": true},
             "after": {"type": "object", "nullable": true},
             "reason": {"type": "string", "nullable": true},
@@ -606,6 +607,15 @@ fn service_paths(paths: &mut Map<String, Value>) {
                 "description": "How long ago the store last confirmed that the snapshot is current.",
             },
             "stale_seconds": {"type": "integer", "description": "How old the snapshot is, while the store is away."},
+            "mirror": {
+                "type": "object",
+                "description": "Of a mirror only: how it stands to its origin.",
+                "required": ["standing"],
+                "properties": {
+                    "standing": {"type": "string", "enum": ["current", "behind", "away", "refused"]},
+                    "origin_revision": {"type": "integer", "description": "The last revision that the origin is known to have."},
+                },
+            },
         },
     });
     let operation = Operation::new(
@@ -1138,8 +1148,8 @@ fn feed_paths(paths: &mut Map<String, Value>) {
         .reads()
         .query(
             "after",
-            "Begin after this revision; without it, with what comes from now on.",
-            &json!({"type": "integer", "minimum": 0}),
+            "Begin after this revision; without it, with what comes from now on. With its digest (`57:8f3c…`, as each commit logs it), a log of another history is refused at once.",
+            &json!({"type": "string", "pattern": "^[0-9]{1,19}(:[0-9a-f]{64})?$"}),
         )
         .header(
             "Last-Event-ID",
@@ -1147,10 +1157,11 @@ fn feed_paths(paths: &mut Map<String, Value>) {
         )
         .answer_text(
             200,
-            "Server-sent events. Each has the revision as `id`, and as `data` {revision, at, actor, reason, changes}, with the records of GET /changes.",
+            "Server-sent events. Each has the revision as `id`, and as `data` {revision, at, actor, request_id, reason, digest, removed, changes}, with the records of GET /changes. X-Head says where the log ends.",
             "text/event-stream",
         )
         .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(409, "The revision with that digest is not one of this log.")
         .problem(410, COMPACTED)
         .problem(503, "The store cannot be read at the moment, or too many follow the log.");
     add(paths, "/changes/stream", "get", stream);

@@ -170,7 +170,7 @@ fn shard(text: &str) -> Result<(u32, u32), Problem> {
 
 /// A reply in the encoding that the client takes, or 304 if it has it.
 fn reply(headers: &HeaderMap, reply: &Reply) -> Response {
-    let gzip = headers.get_all(ACCEPT_ENCODING).iter().any(takes_gzip);
+    let gzip = wants_gzip(headers);
     let tag = tag(reply.etag, gzip);
     let known = headers.get_all(IF_NONE_MATCH).iter().any(|value| names(value, &tag));
     let mut response = match (known, gzip) {
@@ -196,6 +196,10 @@ fn tag(etag: Etag, gzip: bool) -> HeaderValue {
         false => format!("\"{:032x}\"", etag.0),
     };
     HeaderValue::try_from(text).expect("hexadecimal digits")
+}
+
+pub(super) fn wants_gzip(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT_ENCODING).iter().any(takes_gzip)
 }
 
 /// Whether an `Accept-Encoding` header allows gzip: by name, or, where it is not named, by `*`.

@@ -98,6 +98,10 @@ impl Problem {
         problem
     }
 
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::CONFLICT, name_of(Reason::Conflict), detail)
+    }
+
     pub fn timeout() -> Self {
         Problem::new(
             StatusCode::REQUEST_TIMEOUT,

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::problem::Problem;
 use crate::app::App;
+use crate::app::mirror::{Standing, Status};
 
 /// `GET /health`: the process answers.
 pub async fn health() -> Response {
@@ -21,16 +22,21 @@ pub async fn health() -> Response {
 /// `GET /ready`: there is a snapshot. It stays ready on the last one while the store is away, and says how old it is; unless
 /// MAX_STALENESS would rather have others asked.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
-    let status = app.status();
-    let age = status.age();
+    let (status, mirror) = (app.status(), app.mirror.as_deref());
+    // What a mirror serves is as old as its origin's word for it.
+    let age = status.age().max(mirror.map(Status::age).unwrap_or_default());
     if let Some(most) = app.max_staleness.filter(|most| age > *most) {
         let (age, most) = (age.as_secs(), most.as_secs());
-        let detail = format!("the store last confirmed the snapshot {age} s ago, and MAX_STALENESS is {most} s");
+        let who = mirror.map_or("store", |_| "origin");
+        let detail = format!("the {who} last confirmed the snapshot {age} s ago, and MAX_STALENESS is {most} s");
         return Problem::unavailable(detail).into_response();
     }
     let mut body = json!({"status": "ok", "revision": app.fleet().revision(), "age_seconds": age.as_secs()});
     if status.is_stale() {
         body["stale_seconds"] = age.as_secs().into();
+    }
+    if let Some(mirror) = mirror {
+        body["mirror"] = mirror.describe();
     }
     Json(body).into_response()
 }
@@ -51,6 +57,12 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Response {
         .dangling_references
         .set(i64::try_from(dangling).unwrap_or(i64::MAX));
     app.metrics.snapshot_age_seconds.set(app.status().age().as_secs_f64());
+    if let (Some(mirror), Some(metrics)) = (&app.mirror, &app.metrics.mirror) {
+        let revision = mirror.origin().map_or(0, |revision| revision.0);
+        metrics.origin_revision.set(i64::try_from(revision).unwrap_or(i64::MAX));
+        metrics.age_seconds.set(mirror.age().as_secs_f64());
+        metrics.current.set((mirror.standing() == Standing::Current).into());
+    }
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     ([(CONTENT_TYPE, kind)], app.metrics.encode()).into_response()
 }

@@ -41,7 +41,7 @@ pub fn page() -> String {
         let _ = write!(out, "\n### `flux-resourceset {name}`\n\n{about}\n");
         let own: Vec<&Arg> = inner
             .get_arguments()
-            .filter(|argument| argument.get_env().is_none() && argument.get_id() != "help")
+            .filter(|argument| !argument.is_global_set() && argument.get_id() != "help")
             .collect();
         if own.is_empty() {
             continue;
@@ -53,13 +53,16 @@ pub fn page() -> String {
                 .and_then(|names| names.first())
                 .map(ToString::to_string);
             let value = value.unwrap_or_default();
-            let name = match argument.get_long() {
-                Some(long) if argument.get_action().takes_values() => format!("--{long} {value}"),
-                Some(long) => format!("--{long}"),
-                None => value,
+            let mut name = match argument.get_long() {
+                Some(long) if argument.get_action().takes_values() => format!("`--{long} {value}`"),
+                Some(long) => format!("`--{long}`"),
+                None => format!("`{value}`"),
             };
+            if let Some(variable) = argument.get_env() {
+                let _ = write!(name, ", `{}`", variable.display());
+            }
             let (text, fallback) = said(argument);
-            let _ = writeln!(out, "| `{name}` | {} | {} |", cell(&fallback), cell(&text));
+            let _ = writeln!(out, "| {} | {} | {} |", cell(&name), cell(&fallback), cell(&text));
         }
     }
     out

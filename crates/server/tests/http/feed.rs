@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::Response;
-use fleet::log::Revision;
+use fleet::log::{Digest, Revision};
 use flux_resourceset::app::backup;
 use flux_resourceset::app::compact::{CompactError, Compacted, Old, compact};
 use flux_resourceset::app::verify::verify;
@@ -129,10 +129,12 @@ async fn the_log_is_followed_as_events_one_for_each_revision() {
         let (id, data) = events.next().await.unwrap();
         assert_eq!(id, 2);
         let record = &expected[0];
+        let digest = app.app.fleet().head().digest.to_string();
         assert_eq!(
             data,
             json!({
-                "revision": 2, "at": record["at"], "actor": "write", "reason": "two at once", "changes": expected,
+                "revision": 2, "at": record["at"], "actor": "write", "request_id": record["request_id"],
+                "reason": "two at once", "changes": expected, "digest": digest,
             })
         );
     }
@@ -168,6 +170,97 @@ async fn a_stream_is_resumed_where_it_was_left() {
     app.post("/changes/stream", &json!({}))
         .await
         .problem(405, "method-not-allowed");
+}
+
+/// What a follower needs to keep the log: each event is a revision whose digest follows from the one before.
+#[tokio::test]
+async fn the_chain_can_be_checked_from_the_events_alone() {
+    for setup in [Setup::default(), Setup::default().sqlite()] {
+        let app = setup.start().await;
+        app.delete(format!("/clusters/{DEMO}")).await.expect(204);
+        app.post("/clusters", &bare("new")).await.expect(201);
+        let response = app.get("/changes/stream?after=0").response().await;
+        assert_eq!(response.headers()["x-head"], app.app.fleet().head().to_string());
+        let mut events = Events::of(response);
+        let mut digest = Digest::default();
+        for revision in 1..=3 {
+            let mut block = events.block().await.unwrap();
+            while block.starts_with(':') {
+                block = events.block().await.unwrap();
+            }
+            let text = block.split_once("\ndata: ").unwrap().1;
+            let record = backup::read_revision(text.as_bytes()).unwrap();
+            assert_eq!(record.revision, Revision(revision));
+            assert_eq!(record.chained(digest), record.digest, "{text}");
+            let data: Value = serde_json::from_str(text).unwrap();
+            digest = record.digest;
+            assert_eq!(data.get("removed").is_some(), revision == 2, "{data}");
+            assert_eq!(data["changes"][0].get("origin").is_some(), revision == 1, "{data}");
+        }
+        assert_eq!(digest, app.app.fleet().head().digest);
+    }
+}
+
+#[tokio::test]
+async fn a_follower_of_another_history_is_told_at_once() {
+    for setup in [Setup::default(), Setup::default().sqlite()] {
+        let app = compacted(setup).await;
+        let record = |revision: u64| {
+            let store = app.store.clone();
+            async move { store.changes(Revision(revision - 1), 1).await.unwrap().remove(0).head() }
+        };
+        let checkpoint = app.store.checkpoint().await.unwrap().unwrap().head;
+        for head in [checkpoint, record(7).await, record(9).await, record(10).await] {
+            let mut events = Events::of(app.get(format!("/changes/stream?after={head}")).response().await);
+            assert!(events.block().await.unwrap().starts_with(": after revision"));
+            if head.revision < Revision(10) {
+                assert_eq!(events.next().await.unwrap().0, head.revision.0 + 1);
+            }
+        }
+        let other = Digest([7; 32]);
+        for revision in [6, 7, 10] {
+            let problem = app.get(format!("/changes/stream?after={revision}:{other}")).await;
+            let problem = problem.problem(409, "conflict");
+            let expected = format!("revision {revision} has another digest here");
+            assert!(problem["detail"].as_str().unwrap().starts_with(&expected), "{problem}");
+        }
+        let ahead = app.get(format!("/changes/stream?after=11:{other}")).await;
+        let ahead = ahead.problem(409, "conflict");
+        assert_eq!(ahead["detail"], "this log ends at revision 10, before 11");
+        let gone = app.get(format!("/changes/stream?after=5:{other}")).await;
+        gone.problem(410, "compacted");
+        for nonsense in ["10:", "10:abc", ":", "x", "10:10:10"] {
+            let refused = app.get(format!("/changes/stream?after={nonsense}")).await;
+            refused.problem(400, "bad-request");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_has_happened_before_the_first_revision() {
+    let app = TestApp::start().await;
+    let start = fleet::log::Head::default();
+    let mut events = Events::of(app.get(format!("/changes/stream?after={start}")).response().await);
+    assert_eq!(events.next().await.unwrap().0, 1);
+    let other = Digest([7; 32]);
+    let refused = app.get(format!("/changes/stream?after=0:{other}")).await;
+    refused.problem(409, "conflict");
+}
+
+#[tokio::test]
+async fn a_backup_is_packed_for_who_takes_that() {
+    let app = TestApp::start().await;
+    namespaces(&app, numbered("n", 60)).await;
+    let plain = app.get("/backup").token(WRITE).await.expect(200);
+    let packed = app.get("/backup").token(WRITE).header("accept-encoding", "gzip").await;
+    let packed = packed.expect(200);
+    assert_eq!(packed.header("content-encoding"), "gzip");
+    assert!(packed.body.len() * 2 < plain.text().len());
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed.body[..]), &mut text).unwrap();
+    // All but the time in the first line.
+    let rest = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    assert_eq!(rest(&text), rest(plain.text()));
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod healthcheck;
 mod import;
 mod keeping;
 mod limits;
+mod mirroring;
 mod observing;
 mod postgres;
 mod seed;

@@ -1,14 +1,16 @@
 //! From the lines of a backup to a store.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::vec;
 
 use flate2::bufread::MultiGzDecoder;
 use fleet::audit::{Audit, Broken};
-use fleet::log::{Checkpoint, Head, Resource, RevisionRecord};
+use fleet::log::{Checkpoint, Head, Resource, Revision, RevisionRecord};
 use fleet::snapshot::unique_of;
 use store::{Restore, Store, StoreError};
+use tokio::sync::mpsc;
 
 use super::lines::{End, Header, Line, VERSION};
 
@@ -22,6 +24,8 @@ pub enum RestoreError {
     Read { file: String, error: io::Error },
     #[error("{file}: line {line}: {detail}")]
     Line { file: String, line: u64, detail: String },
+    #[error("{file}: its revision {revision} is another one than the store has: it is of another history")]
+    Another { file: String, revision: Revision },
 }
 
 impl From<StoreError> for RestoreError {
@@ -43,62 +47,147 @@ pub struct Restored {
 
 /// Fills a store from a file, or from standard input for `-`. When it fails, the store is as it was.
 pub async fn restore(store: &dyn Store, file: &Path, replace: bool) -> Result<Restored, RestoreError> {
-    let mut lines = Lines::open(file)?;
-    let header = match lines.next()? {
-        Some(Line::Backup(header)) => header,
-        _ => return Err(lines.wrong("a backup of flux-resourceset begins otherwise")),
-    };
-    let (head, checkpoint) = lines.header(&header)?;
-    // From here on nobody else writes, and nothing is seen before the end.
-    let mut target = store.restore(replace).await?;
-    if let Some(checkpoint) = checkpoint {
-        target.checkpoint(checkpoint).await?;
-    }
-    target.applied(header.applied.into_iter().collect()).await?;
-    let begins = checkpoint.map(|checkpoint| checkpoint.head).unwrap_or_default();
-    let mut audit = Audit::new(begins, &[]).map_err(|broken| lines.broken(&broken))?;
-    let mut found = End {
-        head: head.to_string(),
-        ..End::default()
-    };
-    let mut pending = Pending::default();
-    loop {
-        match lines.next()? {
-            Some(Line::Revision(line)) if found.resources == 0 => {
-                let record = line.read().ok_or_else(|| lines.wrong("its digest cannot be read"))?;
-                audit.record(&record).map_err(|broken| lines.broken(&broken))?;
-                found.revisions += 1;
-                pending.records.push(record);
-            }
-            Some(Line::Resource(line)) => {
-                let resource = line.read();
-                audit.resource(&resource).map_err(|broken| lines.broken(&broken))?;
-                found.resources += 1;
-                pending.resources.push(resource);
-            }
-            Some(Line::End(end)) => {
-                if end != found || audit.head() != head {
-                    return Err(lines.wrong("it is not the end of what comes before it: lines are missing"));
-                }
-                break;
-            }
-            Some(_) => return Err(lines.wrong("it does not belong here")),
-            None => return Err(lines.wrong("the file ends before its end: it was cut off")),
+    Opened::file(file).await?.restore(store, replace, &[], &[]).await
+}
+
+/// A backup of which the first line was read: where it ends is known, and that nothing is known of the rest.
+#[derive(Debug)]
+pub struct Opened {
+    lines: Lines,
+    header: Header,
+    head: Head,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Opened {
+    /// A file, or standard input for `-`.
+    pub async fn file(file: &Path) -> Result<Self, RestoreError> {
+        let name = file.display().to_string();
+        if file == Path::new("-") {
+            return Self::read(name, io::stdin()).await;
         }
-        pending.flush(&mut *target, lines.length, false).await?;
+        match File::open(file) {
+            Ok(input) => Self::read(name, input).await,
+            Err(error) => Err(RestoreError::Read { file: name, error }),
+        }
     }
-    pending.flush(&mut *target, 0, true).await?;
-    let sum = audit.end().map_err(|broken| lines.broken(&broken))?;
-    sum.compare(checkpoint).map_err(|broken| lines.broken(&broken))?;
-    if lines.next()?.is_some() {
-        return Err(lines.wrong("the file goes on after its end"));
+
+    /// What somebody else opened, and calls so.
+    pub async fn read(name: String, input: impl Read + Send + 'static) -> Result<Self, RestoreError> {
+        let mut lines = Lines::start(name, input);
+        let header = match lines.next().await? {
+            Some(Line::Backup(header)) => header,
+            _ => return Err(lines.wrong("a backup of flux-resourceset begins otherwise")),
+        };
+        let (head, checkpoint) = lines.header(&header)?;
+        Ok(Opened {
+            lines,
+            header,
+            head,
+            checkpoint,
+        })
     }
-    target.finish().await?;
-    Ok(Restored {
-        head,
-        revisions: found.revisions,
-        resources: found.resources,
-    })
+
+    /// Where it says that it ends.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Where its log begins.
+    pub fn begins(&self) -> Head {
+        self.checkpoint.map(|checkpoint| checkpoint.head).unwrap_or_default()
+    }
+
+    /// When it says that it was written.
+    pub fn at(&self) -> &str {
+        &self.header.at
+    }
+
+    /// Fills a store with the rest, whose log must have `anchors`, and puts `notes` beside its own.
+    pub async fn restore(
+        self,
+        store: &dyn Store,
+        replace: bool,
+        anchors: &[Head],
+        notes: &[(String, String)],
+    ) -> Result<Restored, RestoreError> {
+        // From here on nobody else writes, and nothing is seen before the end.
+        let target = store.restore(replace).await?;
+        self.take(Some(target), anchors, notes).await
+    }
+
+    /// Reads the rest, and that is all: whether it could be restored.
+    pub async fn check(self) -> Result<Restored, RestoreError> {
+        self.take(None, &[], &[]).await
+    }
+
+    async fn take(
+        self,
+        mut target: Option<Box<dyn Restore>>,
+        anchors: &[Head],
+        notes: &[(String, String)],
+    ) -> Result<Restored, RestoreError> {
+        let begins = self.begins();
+        let Opened {
+            mut lines,
+            header,
+            head,
+            checkpoint,
+        } = self;
+        if let Some(target) = &mut target {
+            if let Some(checkpoint) = checkpoint {
+                target.checkpoint(checkpoint).await?;
+            }
+            let mut applied = header.applied;
+            applied.extend(notes.iter().cloned());
+            target.applied(applied.into_iter().collect()).await?;
+        }
+        let mut audit = Audit::new(begins, anchors).map_err(|broken| lines.broken(&broken))?;
+        let mut found = End {
+            head: head.to_string(),
+            ..End::default()
+        };
+        let mut pending = Pending::default();
+        loop {
+            match lines.next().await? {
+                Some(Line::Revision(line)) if found.resources == 0 => {
+                    let record = line.read().ok_or_else(|| lines.wrong("its digest cannot be read"))?;
+                    audit.record(&record).map_err(|broken| lines.broken(&broken))?;
+                    found.revisions += 1;
+                    pending.records.push(record);
+                }
+                Some(Line::Resource(line)) => {
+                    let resource = line.read();
+                    audit.resource(&resource).map_err(|broken| lines.broken(&broken))?;
+                    found.resources += 1;
+                    pending.resources.push(resource);
+                }
+                Some(Line::End(end)) => {
+                    if end != found || audit.head() != head {
+                        return Err(lines.wrong("it is not the end of what comes before it: lines are missing"));
+                    }
+                    break;
+                }
+                Some(_) => return Err(lines.wrong("it does not belong here")),
+                None => return Err(lines.wrong(CUT_OFF)),
+            }
+            pending.flush(target.as_deref_mut(), lines.length, false).await?;
+        }
+        pending.flush(target.as_deref_mut(), 0, true).await?;
+        let sum = audit.end().map_err(|broken| lines.broken(&broken))?;
+        sum.compare(checkpoint).map_err(|broken| lines.broken(&broken))?;
+        if lines.next().await?.is_some() {
+            return Err(lines.wrong("the file goes on after its end"));
+        }
+        if let Some(target) = target {
+            target.finish().await?;
+        }
+        Ok(Restored {
+            head,
+            revisions: found.revisions,
+            resources: found.resources,
+        })
+    }
 }
 
 /// What is sent to the store together.
@@ -110,15 +199,21 @@ struct Pending {
 }
 
 impl Pending {
-    async fn flush(&mut self, target: &mut dyn Restore, more: usize, all: bool) -> Result<(), StoreError> {
+    async fn flush(
+        &mut self,
+        target: Option<&mut (dyn Restore + 'static)>,
+        more: usize,
+        all: bool,
+    ) -> Result<(), StoreError> {
         const AT_ONCE: usize = 1 << 20;
         self.bytes += more;
         if self.bytes < AT_ONCE && !all {
             return Ok(());
         }
-        self.bytes = 0;
-        target.revisions(&std::mem::take(&mut self.records)).await?;
-        let resources = std::mem::take(&mut self.resources).into_iter().map(|resource| {
+        let Pending { records, resources, .. } = std::mem::take(self);
+        let Some(target) = target else { return Ok(()) };
+        target.revisions(&records).await?;
+        let resources = resources.into_iter().map(|resource| {
             let unique = unique_of(&resource.kind, &resource.body);
             (resource, unique)
         });
@@ -126,60 +221,60 @@ impl Pending {
     }
 }
 
-/// The lines of a file, each with its number.
+const CUT_OFF: &str = "the file ends before its end: it was cut off";
+
+/// The lines of a file, each with its number. They are read and parsed on a thread of their own, which may wait for a disk, a
+/// pipe or the network, and goes on only as fast as they are taken.
+#[derive(Debug)]
 struct Lines {
     name: String,
-    input: Box<dyn BufRead + Send>,
-    line: Vec<u8>,
+    read: mpsc::Receiver<Result<Vec<Numbered>, RestoreError>>,
+    ready: vec::IntoIter<Numbered>,
+    number: u64,
+    length: usize,
+}
+
+#[derive(Debug)]
+struct Numbered {
+    line: Line,
     number: u64,
     length: usize,
 }
 
 impl Lines {
-    fn open(file: &Path) -> Result<Self, RestoreError> {
-        let name = file.display().to_string();
-        let failed = |error| RestoreError::Read {
-            file: name.clone(),
-            error,
+    fn start(name: String, input: impl Read + Send + 'static) -> Self {
+        let (sender, read) = mpsc::channel(4);
+        let mut reader = Reader {
+            name: name.clone(),
+            number: 0,
         };
-        let mut input: Box<dyn BufRead + Send> = match file == Path::new("-") {
-            true => Box::new(BufReader::new(io::stdin())),
-            false => Box::new(BufReader::with_capacity(1 << 20, File::open(file).map_err(failed)?)),
-        };
-        // Told by its first bytes, since standard input has no name.
-        let packed = input.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
-        if packed {
-            input = Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input)));
-        }
-        Ok(Lines {
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = reader.read(input, &sender) {
+                let _unwanted = sender.blocking_send(Err(error));
+            }
+        });
+        Lines {
             name,
-            input,
-            line: Vec::new(),
+            read,
+            ready: Vec::new().into_iter(),
             number: 0,
             length: 0,
-        })
+        }
     }
 
-    fn next(&mut self) -> Result<Option<Line>, RestoreError> {
-        self.line.clear();
-        self.number += 1;
-        let read = self.input.read_until(b'\n', &mut self.line);
-        self.length = read.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.wrong("the file ends before its end: it was cut off"),
-            _ => RestoreError::Read {
-                file: self.name.clone(),
-                error,
-            },
-        })?;
-        if self.length == 0 {
-            return Ok(None);
-        }
-        if self.line.last() != Some(&b'\n') {
-            return Err(self.wrong("the file ends before its end: it was cut off"));
-        }
-        match serde_json::from_slice(&self.line) {
-            Ok(line) => Ok(Some(line)),
-            Err(error) => Err(self.wrong(&format!("it is no line of a backup: {error}"))),
+    async fn next(&mut self) -> Result<Option<Line>, RestoreError> {
+        loop {
+            if let Some(found) = self.ready.next() {
+                (self.number, self.length) = (found.number, found.length);
+                return Ok(Some(found.line));
+            }
+            match self.read.recv().await {
+                Some(lines) => self.ready = lines?.into_iter(),
+                None => {
+                    self.number += 1;
+                    return Ok(None);
+                }
+            }
         }
     }
 
@@ -198,14 +293,99 @@ impl Lines {
     }
 
     fn broken(&self, broken: &Broken) -> RestoreError {
-        self.wrong(&broken.to_string())
+        match *broken {
+            Broken::Rewritten(revision) => RestoreError::Another {
+                file: self.name.clone(),
+                revision,
+            },
+            _ => self.wrong(&broken.to_string()),
+        }
     }
 
     fn wrong(&self, detail: &str) -> RestoreError {
-        RestoreError::Line {
-            file: self.name.clone(),
-            line: self.number,
-            detail: detail.to_owned(),
+        wrong(&self.name, self.number, detail)
+    }
+}
+
+fn wrong(name: &str, number: u64, detail: &str) -> RestoreError {
+    RestoreError::Line {
+        file: name.to_owned(),
+        line: number,
+        detail: detail.to_owned(),
+    }
+}
+
+/// The side of [`Lines`] that reads.
+struct Reader {
+    name: String,
+    number: u64,
+}
+
+impl Reader {
+    /// How much is handed over at a time, unless a line is longer.
+    const AT_ONCE: usize = 64 << 10;
+
+    fn read(
+        &mut self,
+        input: impl Read + Send + 'static,
+        sender: &mpsc::Sender<Result<Vec<Numbered>, RestoreError>>,
+    ) -> Result<(), RestoreError> {
+        let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(1 << 20, input));
+        // Told by its first bytes, since standard input has no name.
+        let packed = input.fill_buf().map_err(|error| self.failed(error))?;
+        if packed.starts_with(&[0x1f, 0x8b]) {
+            input = Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input)));
+        }
+        let (mut lines, mut size) = (Vec::new(), 0);
+        let mut text = Vec::new();
+        loop {
+            text.clear();
+            self.number += 1;
+            let line = match input.read_until(b'\n', &mut text) {
+                Ok(0) => break,
+                Ok(_) => self.parse(&text),
+                Err(error) => Err(self.failed(error)),
+            };
+            let line = match line {
+                Ok(line) => line,
+                Err(error) => {
+                    // What came before it may be wrong, too.
+                    let _unwanted = sender.blocking_send(Ok(lines));
+                    return Err(error);
+                }
+            };
+            lines.push(Numbered {
+                line,
+                number: self.number,
+                length: text.len(),
+            });
+            size += text.len();
+            if size >= Self::AT_ONCE {
+                size = 0;
+                if sender.blocking_send(Ok(std::mem::take(&mut lines))).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        let _unwanted = sender.blocking_send(Ok(lines));
+        Ok(())
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<Line, RestoreError> {
+        if text.last() != Some(&b'\n') {
+            return Err(wrong(&self.name, self.number, CUT_OFF));
+        }
+        serde_json::from_slice(text)
+            .map_err(|error| wrong(&self.name, self.number, &format!("it is no line of a backup: {error}")))
+    }
+
+    fn failed(&self, error: io::Error) -> RestoreError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => wrong(&self.name, self.number, CUT_OFF),
+            _ => RestoreError::Read {
+                file: self.name.clone(),
+                error,
+            },
         }
     }
 }

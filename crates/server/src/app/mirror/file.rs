@@ -1,0 +1,68 @@
+//! A mirror that is fed by backup files, carried to where no network goes.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Task, Trouble};
+use crate::app::backup::Opened;
+
+const EVERY: Duration = Duration::from_millis(500);
+
+/// What tells a file from the one that took its place, and from itself while it is still being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Identity {
+    /// None: there is no such file.
+    fn of(path: &Path) -> Option<Identity> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Identity {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+        })
+    }
+}
+
+impl Task {
+    /// Takes over the file, and again whenever it is another one.
+    pub(super) async fn follow_file(mut self, path: PathBuf) {
+        let mut seen = Identity::of(&path);
+        // What was last tried, if anything was: each file is judged once.
+        let mut tried = None;
+        loop {
+            let now = Identity::of(&path);
+            // A file that changes from one look to the next is still being written.
+            if now == seen && tried != Some(now) {
+                tried = Some(now);
+                let loaded = match now {
+                    Some(_) => self.load_file(&path).await,
+                    None => Err(Trouble::Away(format!("{}: is not there", path.display()))),
+                };
+                if let Err(trouble) = loaded {
+                    if let Trouble::Store(_) = trouble {
+                        tried = None;
+                    }
+                    self.complain(trouble).await;
+                }
+            }
+            seen = now;
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    async fn load_file(&mut self, path: &Path) -> Result<(), Trouble> {
+        let backup = Opened::file(path).await?;
+        let written = backup.at().parse().unwrap_or_else(|_| Timestamp::now());
+        self.load(backup, written).await
+    }
+}

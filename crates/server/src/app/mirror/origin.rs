@@ -1,0 +1,369 @@
+//! The server that a mirror follows, over HTTP.
+
+use std::error::Error;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, USER_AGENT};
+use axum::http::{Request, StatusCode, Uri};
+use bytes::{Buf, Bytes};
+use fleet::log::{Head, Revision};
+use http_body_util::{BodyExt, Empty};
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tower::util::{BoxCloneSyncService, ServiceExt};
+
+use super::Trouble;
+use crate::config::{self, ConfigError, MirrorToken};
+use crate::http::feed::HEAD;
+
+/// How long the origin may take to be reached, and to begin an answer.
+const CONNECT: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(30);
+/// It sends a comment every 15 s when there is nothing else: who is silent for so long is gone.
+const SILENCE: Duration = Duration::from_secs(45);
+
+type Tcp = BoxCloneSyncService<Uri, TokioIo<TcpStream>, axum::BoxError>;
+
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// Without a slash at its end.
+    url: String,
+    token: MirrorToken,
+    client: Client<HttpsConnector<Tcp>, Empty<Bytes>>,
+    silence: Duration,
+}
+
+impl Origin {
+    pub(super) fn new(url: &str, token: &MirrorToken, ca: Option<&[u8]>) -> Result<Self, ConfigError> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT));
+        let secure = url.starts_with("https:");
+        let proxy = url.parse().ok().filter(|_| secure);
+        let tcp = match proxy.and_then(|url: Uri| Matcher::from_env().intercept(&url)) {
+            None => BoxCloneSyncService::new(http.map_err(Into::into)),
+            Some(proxy) => {
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
+                if let Some(credentials) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(credentials.clone());
+                }
+                BoxCloneSyncService::new(tunnel.map_err(Into::into))
+            }
+        };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(config::untrusted)?
+            .with_root_certificates(trusted(secure, ca)?)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        Ok(Origin {
+            url: url.to_owned(),
+            token: token.clone(),
+            // A connection is for one answer, which lasts.
+            client: Client::builder(TokioExecutor::new())
+                .pool_max_idle_per_host(0)
+                .build(connector),
+            silence: SILENCE,
+        })
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Everything it has, as a file that comes bit by bit: read it on a thread that may wait.
+    pub(super) async fn backup(&self) -> Result<Backup, Trouble> {
+        Ok(Backup {
+            body: self.get("/backup").await?.into(),
+            silence: self.silence,
+        })
+    }
+
+    /// What it commits after `last`.
+    pub(super) async fn stream(&self, last: Head) -> Result<Stream, Trouble> {
+        let response = self.get(&format!("/changes/stream?after={last}")).await?;
+        let head = response.headers().get(&HEAD).and_then(|value| value.to_str().ok());
+        let head = head.and_then(Head::parse).ok_or_else(|| {
+            let detail = format!(
+                "{}: it does not say where its log ends: is it a flux-resourceset?",
+                self.url
+            );
+            Trouble::Away(detail)
+        })?;
+        Ok(Stream {
+            head: head.revision,
+            body: response.into(),
+            silence: self.silence,
+        })
+    }
+
+    async fn get(&self, path: &str) -> Result<Response<Incoming>, Trouble> {
+        let away = |detail: String| Trouble::Away(format!("{}: {detail}", self.url));
+        let token = self.token.read().map_err(|error| Trouble::Away(error.to_string()))?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| away("the token cannot be sent in a header".to_owned()))?;
+        bearer.set_sensitive(true);
+        let request = Request::get(format!("{}{path}", self.url))
+            .header(AUTHORIZATION, bearer)
+            .header(ACCEPT_ENCODING, "gzip")
+            .header(
+                USER_AGENT,
+                concat!("flux-resourceset-mirror/", env!("CARGO_PKG_VERSION")),
+            )
+            .body(Empty::new())
+            .map_err(|error| away(error.to_string()))?;
+        let response = match timeout(ANSWER, self.client.request(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(away(plain(&error))),
+            Err(_) => return Err(away("no answer in time".to_owned())),
+        };
+        let status = response.status();
+        if status == StatusCode::OK {
+            return Ok(response);
+        }
+        let detail = self.problem(response).await;
+        Err(match status {
+            StatusCode::GONE => Trouble::Anew,
+            StatusCode::CONFLICT => Trouble::Refused(format!("{}: {detail}", self.url)),
+            // Tokens do not follow redirects.
+            _ => {
+                let path = path.split('?').next().unwrap_or_default();
+                away(format!("GET {path}: {}{detail}", status.as_u16()))
+            }
+        })
+    }
+
+    /// What a problem document says.
+    async fn problem(&self, response: Response<Incoming>) -> String {
+        const MOST: usize = 64 << 10;
+        let status = response.status();
+        let body = http_body_util::Limited::new(response.into_body(), MOST).collect();
+        let body = timeout(self.silence, body).await;
+        let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
+        let problem = body.and_then(|body| serde_json::from_slice::<serde_json::Value>(&body).ok());
+        let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str());
+        match (status, detail) {
+            (StatusCode::CONFLICT, Some(detail)) => detail.to_owned(),
+            (StatusCode::NOT_FOUND, Some(_)) => ": only a server in crud mode can be mirrored".to_owned(),
+            (_, Some(detail)) => format!(": {detail}"),
+            (status, None) => status
+                .canonical_reason()
+                .map(|text| format!(" {text}"))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// Whose certificates are good. Reading the system's takes a while, and plain HTTP needs none.
+fn trusted(secure: bool, ca: Option<&[u8]>) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    if secure {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    if let Some(pem) = ca {
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let found = found.map_err(|error| config::untrusted(format_args!("is not PEM: {error}")))?;
+        if found.is_empty() {
+            return Err(config::untrusted("holds no certificate"));
+        }
+        for certificate in found {
+            roots.add(certificate).map_err(config::untrusted)?;
+        }
+    }
+    Ok(roots)
+}
+
+/// The root of an error says what happened; what wraps it says where in the library.
+fn plain(error: &dyn Error) -> String {
+    let mut root = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    root.to_string()
+}
+
+/// The body of an answer that lasts.
+#[derive(Debug)]
+struct Lasting(Incoming);
+
+impl From<Response<Incoming>> for Lasting {
+    fn from(response: Response<Incoming>) -> Self {
+        Lasting(response.into_body())
+    }
+}
+
+impl Lasting {
+    /// The next piece. None at the end.
+    async fn next(&mut self, silence: Duration) -> Result<Option<Bytes>, String> {
+        loop {
+            match timeout(silence, self.0.frame()).await {
+                Err(_) => return Err(format!("silent for {} s", silence.as_secs())),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(error))) => return Err(plain(&error)),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A stream of changes.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Where the origin's log ended when it was opened.
+    pub(super) head: Revision,
+    body: Lasting,
+    silence: Duration,
+}
+
+impl Stream {
+    /// What comes next. None at the end: the origin stops, or its log is not the one that was followed any more.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        self.body.next(self.silence).await
+    }
+}
+
+/// A backup on its way.
+#[derive(Debug)]
+pub(super) struct Backup {
+    body: Lasting,
+    silence: Duration,
+}
+
+impl Backup {
+    /// Splits it into what fetches it and what can be read like a file, a few pieces apart.
+    pub(super) fn split(mut self) -> (impl Future<Output = ()>, impl Read + Send + 'static) {
+        let (sender, pieces) = mpsc::channel(4);
+        let fetch = async move {
+            loop {
+                let (piece, last) = match self.body.next(self.silence).await {
+                    Ok(Some(piece)) => (Ok(piece), false),
+                    Ok(None) => return,
+                    Err(detail) => (Err(io::Error::other(detail)), true),
+                };
+                // Nobody may want it any more.
+                if sender.send(piece).await.is_err() || last {
+                    return;
+                }
+            }
+        };
+        let pipe = Pipe {
+            pieces,
+            piece: Bytes::new(),
+        };
+        (fetch, pipe)
+    }
+}
+
+struct Pipe {
+    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    piece: Bytes,
+}
+
+impl Read for Pipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.pieces.blocking_recv() {
+                Some(piece) => self.piece = piece?,
+                None => return Ok(0),
+            }
+        }
+        let length = self.piece.len().min(buffer.len());
+        self.piece.copy_to_slice(&mut buffer[..length]);
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server that says this to whoever comes, and then nothing more.
+    async fn silent(text: &'static str) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let _head = connection.read(&mut [0; 4096]).await;
+                connection.write_all(text.as_bytes()).await.unwrap();
+                open.push(connection);
+            }
+        });
+        let mut origin = Origin::new(&url, &MirrorToken::Given("token".to_owned()), None).unwrap();
+        origin.silence = Duration::from_millis(50);
+        origin
+    }
+
+    #[tokio::test]
+    async fn who_falls_silent_is_gone() {
+        let text = format!(
+            "HTTP/1.1 200 OK\r\nx-head: {}\r\ntransfer-encoding: chunked\r\n\r\n4\r\n: a\n\r\n",
+            Head::default()
+        );
+        let origin = silent(text.leak()).await;
+        let mut stream = origin.stream(Head::default()).await.unwrap();
+        assert_eq!(stream.next().await.unwrap().as_deref(), Some(&b": a\n"[..]));
+        assert_eq!(stream.next().await.unwrap_err(), "silent for 0 s");
+
+        let (fetching, mut pipe) = origin.backup().await.unwrap().split();
+        let read = tokio::task::spawn_blocking(move || {
+            let mut text = Vec::new();
+            let ended = pipe.read_to_end(&mut text);
+            (text, ended.map_err(|error| error.to_string()))
+        });
+        fetching.await;
+        let (text, ended) = read.await.unwrap();
+        assert_eq!((&*text, ended), (&b": a\n"[..], Err("silent for 0 s".to_owned())));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_origin_is_told_apart() {
+        for (text, expected) in [
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
+                "it does not say where its log ends: is it a flux-resourceset?",
+            ),
+            (
+                "HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n",
+                "GET /changes/stream: 302 Found",
+            ),
+            (
+                "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 2\r\n\r\nhi",
+                "GET /changes/stream: 502 Bad Gateway",
+            ),
+        ] {
+            let origin = silent(text).await;
+            let Err(Trouble::Away(detail)) = origin.stream(Head::default()).await else {
+                panic!("{text}")
+            };
+            assert_eq!(detail, format!("{}: {expected}", origin.url()));
+        }
+    }
+}
