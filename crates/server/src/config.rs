@@ -177,8 +177,8 @@ pub struct Options {
         default_value = "10m"
     )]
     pub removal_window: String,
-    /// How old the snapshot may be before /ready says 503, so that balancers prefer fresh replicas: seconds, or as 90s, 10m, 2h
-    /// [default: any age].
+    /// How old the snapshot may be before /ready says 503, so that balancers prefer fresh replicas: 10 seconds or more, as in 90s,
+    /// 10m, 2h [default: any age].
     #[arg(long, env = "MAX_STALENESS", global = true, value_name = "TIME")]
     pub max_staleness: Option<String>,
     /// A file that is kept at what is served, for a start while PostgreSQL is away.
@@ -419,11 +419,7 @@ impl Options {
                 },
                 window: span("REMOVAL_WINDOW", &self.removal_window)?,
             },
-            max_staleness: self
-                .max_staleness
-                .as_deref()
-                .map(|text| span("MAX_STALENESS", text))
-                .transpose()?,
+            max_staleness: self.max_staleness.as_deref().map(staleness).transpose()?,
             snapshot_file: self.snapshot_file.clone(),
             allow_stale_start: choose(
                 "ALLOW_STALE_START",
@@ -541,6 +537,16 @@ fn span(variable: &'static str, text: &str) -> Result<Duration, ConfigError> {
             format!("\"{text}\" is not a time of at most a year, as in 90s, 10m or 2h"),
         )
     })
+}
+
+/// The store is asked every few seconds: what is less would be exceeded by a healthy replica.
+fn staleness(text: &str) -> Result<Duration, ConfigError> {
+    const LEAST: Duration = Duration::from_secs(10);
+    let staleness = span("MAX_STALENESS", text)?;
+    match staleness < LEAST {
+        true => Err(ConfigError::new("MAX_STALENESS", "must be at least 10s")),
+        false => Ok(staleness),
+    }
 }
 
 fn address(variable: &'static str, text: &str) -> Result<SocketAddr, ConfigError> {

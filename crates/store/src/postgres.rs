@@ -246,7 +246,8 @@ impl Store for Postgres {
             }
             Err(e) => self.error(&e).into(),
         };
-        if !conn.undo().await {
+        // What is wrong with the server may be so for this connection only, as to one that has become a standby: it goes.
+        if matches!(refused, CommitError::Store(_)) || !conn.undo().await {
             return Err(refused);
         }
         if refused == CommitError::Conflict {

@@ -20,7 +20,7 @@ use store::{Export, Store, StoreError};
 pub use self::lines::End;
 pub(super) use self::lines::ResourceLine;
 use self::lines::{CheckpointLine, Header, Line, RevisionLine, VERSION};
-pub use self::restore::{Opened, RestoreError, Restored, restore};
+pub use self::restore::{Opened, RESTORED, RestoreError, Restored, restore};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {

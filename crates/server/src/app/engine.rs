@@ -1,7 +1,7 @@
 //! The one task per process that moves the snapshot: it commits the writes that wait, together, and follows the log for what
 //! other processes write. Sequential on purpose: there is nothing to lock, and nothing is served before it is durable.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+use super::backup::RESTORED;
 use crate::config::Budget;
 use crate::metrics::Metrics;
 
@@ -33,6 +34,8 @@ const CONFIRM_EVERY: Duration = Duration::from_secs(5);
 const AWAY_EVERY: Duration = Duration::from_millis(500);
 /// How long a store that was away may take to show that it is back, before a write is told that it is not.
 const PROBE: Duration = Duration::from_millis(200);
+/// How long it is looked for what became of a commit that broke off.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long the store may take for a call before further writes are turned away instead of piling up behind it.
 const STUCK: Duration = Duration::from_secs(2);
 
@@ -64,18 +67,22 @@ pub struct Status {
     confirmed: AtomicU64,
     /// And at which the call of the store began that is under way; 0 when none is.
     asked: AtomicU64,
+    /// Whether it did not answer the last time.
+    away: AtomicBool,
 }
 
 impl Status {
-    /// Of a snapshot that is so old already.
-    fn new(age: Duration) -> Self {
+    /// Of a snapshot that is current, or of one that was so long ago.
+    fn new(age: Option<Duration>) -> Self {
         let now = Instant::now();
+        let before = age.unwrap_or_default() + Duration::from_millis(1);
         let status = Status {
-            epoch: now.checked_sub(age + Duration::from_millis(1)).unwrap_or(now),
+            epoch: now.checked_sub(before).unwrap_or(now),
             confirmed: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            away: AtomicBool::new(age.is_some()),
         };
-        if age.is_zero() {
+        if age.is_none() {
             status.confirm();
         }
         status
@@ -103,9 +110,14 @@ impl Status {
         self.age() > 3 * CONFIRM_EVERY
     }
 
-    /// Whether the store has not answered for a while.
+    fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Whether the store has not answered for a while. Less of one is enough when it was away before.
     fn is_stuck(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) != 0 && self.since(&self.asked) > STUCK
+        let patience = if self.is_away() { PROBE } else { STUCK };
+        self.asked.load(Ordering::Relaxed) != 0 && self.since(&self.asked) > patience
     }
 
     /// Waits for the store's answer, in everybody's sight.
@@ -175,7 +187,7 @@ impl Engine {
     ) -> (Engine, JoinHandle<()>) {
         let (queue, requests) = mpsc::channel(QUEUE);
         let fleet = Arc::new(ArcSwap::from_pointee(fleet));
-        let status = Arc::new(Status::new(reached.as_ref().err().copied().unwrap_or_default()));
+        let status = Arc::new(Status::new(reached.as_ref().err().copied()));
         let remembers = reached.is_ok();
         let removals = RecentRemovals::new(Mutex::new(reached.unwrap_or_default()));
         let (serves, served) = watch::channel(Revision::ZERO);
@@ -184,7 +196,8 @@ impl Engine {
             fleet: fleet.clone(),
             metrics,
             status: status.clone(),
-            away: !remembers,
+            probe: None,
+            complaint: String::new(),
             budget,
             removals: removals.clone(),
             remembers,
@@ -192,7 +205,7 @@ impl Engine {
             serves,
         };
         task.describe();
-        task.metrics.store_available.set(i64::from(!task.away));
+        task.metrics.store_available.set(i64::from(remembers));
         let running = tokio::spawn(async move { task.run(requests).await });
         let engine = Engine {
             fleet,
@@ -234,7 +247,9 @@ impl Engine {
 
     pub async fn write(&self, write: WriteRequest) -> Result<Written, WriteError> {
         if self.status.is_stuck() {
-            return Err(WriteError::Unavailable("the store does not answer".into()));
+            return Err(WriteError::Unavailable(
+                "the store does not answer, or is very busy".into(),
+            ));
         }
         let (reply, answer) = oneshot::channel();
         match self.queue.try_send(Request { write, reply }) {
@@ -252,8 +267,10 @@ struct Task {
     fleet: Arc<ArcSwap<Fleet>>,
     metrics: Arc<Metrics>,
     status: Arc<Status>,
-    /// Whether the store was out of reach when last asked: said once, not every time.
-    away: bool,
+    /// Asks a store that was away whether it is back. A slow answer is an answer, too, for the next who want to know.
+    probe: Option<JoinHandle<bool>>,
+    /// What was last said about it: once, not every time.
+    complaint: String,
     budget: Budget,
     removals: RecentRemovals,
     /// Whether everything that was removed lately is known.
@@ -355,7 +372,12 @@ impl Task {
         let mut followed = Instant::now();
         let mut due = None;
         loop {
-            let confirm = followed + if self.away { AWAY_EVERY } else { CONFIRM_EVERY };
+            let confirm = followed
+                + if self.status.is_away() {
+                    AWAY_EVERY
+                } else {
+                    CONFIRM_EVERY
+                };
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
@@ -374,7 +396,10 @@ impl Task {
                 () = store.head_moved(), if due.is_none() => due = Some(followed + FOLLOW_EVERY),
                 () = tokio::time::sleep_until(due.unwrap_or(confirm).into()) => {
                     due = None;
-                    self.follow().await;
+                    // Nobody is to wait behind a call that may take as long as the last one did.
+                    if !self.status.is_away() || self.is_back().await {
+                        self.follow().await;
+                    }
                     followed = Instant::now();
                 }
             }
@@ -437,10 +462,6 @@ impl Task {
     async fn commit(&mut self, mut group: Group, requests: &mut mpsc::Receiver<Request>) -> Group {
         const TRIES: usize = 100;
         for _ in 0..TRIES {
-            if group.batches.is_empty() {
-                group.answer();
-                return self.group().await;
-            }
             // What takes something away is held against what was removed before, so that must be known.
             let removes = || group.batches.iter().any(|batch| batch.removed.count() > 0);
             if let Some(error) = group.forgot.take_if(|_| removes()) {
@@ -448,11 +469,15 @@ impl Task {
                 group.fail(&error.to_string());
                 return self.group().await;
             }
-            if self.away && !self.is_back().await {
+            if self.status.is_away() && !self.is_back().await {
                 group.fail("the store is away");
                 return self.group().await;
             }
-            let (outcome, next, slow) = self.commit_while_judging(&group, requests).await;
+            let (outcome, next, slow) = match group.batches.is_empty() {
+                true => (self.look(group.base).await, group.next(), None),
+                false => self.commit_while_judging(&group, requests).await,
+            };
+            let before = self.fleet.load().head();
             match outcome {
                 Ok(_) => {
                     self.publish(group);
@@ -466,21 +491,31 @@ impl Task {
                 }
                 Err(CommitError::Store(error)) => {
                     self.complain(&error);
-                    // It may have become durable just before the connection broke.
-                    let head = self.status.asking(self.store.head()).await;
-                    if head.is_ok_and(|head| head == group.last.head()) {
-                        self.publish(group);
-                        return self.add_all(next, slow).await;
+                    let waiting = next.requests.into_iter().chain(slow);
+                    // It may have become durable just before the connection broke, and others may have gone on from there.
+                    let last = group.last.head();
+                    let held = tokio::time::timeout(LOOK, self.store.holds(last));
+                    let held = self.status.asking(held).await;
+                    match held {
+                        Ok(Ok(true)) => self.publish(group),
+                        Ok(Ok(false)) => group.fail(&error.to_string()),
+                        _ if group.batches.is_empty() => group.fail(&error.to_string()),
+                        _ => group.fail(&format!(
+                            "{error}; whether it was stored is not known: read before you try again"
+                        )),
                     }
-                    group.fail(&error.to_string());
                     let group = self.group().await;
-                    return self.add_all(group, next.requests.into_iter().chain(slow)).await;
+                    return self.add_all(group, waiting).await;
                 }
             }
             // What was judged rests on what did not happen.
             let again = std::mem::take(&mut group.requests).into_iter().chain(next.requests);
             group = self.group().await;
             group = self.add_all(group, again.chain(slow)).await;
+            if self.fleet.load().head() == before {
+                group.fail("what the store holds cannot be followed now");
+                return self.group().await;
+            }
         }
         warn!(
             "giving up on {} writes: other processes write all the time",
@@ -488,6 +523,14 @@ impl Task {
         );
         group.fail("too many other writers");
         self.group().await
+    }
+
+    /// Makes sure that writes which change nothing were judged by what is there, as a commit does for the others.
+    async fn look(&self, base: Head) -> Result<Vec<Head>, CommitError> {
+        match self.status.asking(self.store.head()).await? == base {
+            true => Ok(Vec::new()),
+            false => Err(CommitError::Conflict),
+        }
     }
 
     /// Asks the store to commit, and judges what comes in the meantime; but not what takes long, since the group waits for its
@@ -521,10 +564,17 @@ impl Task {
         group
     }
 
-    /// Whether a store that was away answers again. It is not waited for: clients are.
+    /// Whether a store that was away answers again. It is not waited for: clients are. One that came back empty did not.
     async fn is_back(&mut self) -> bool {
-        let head = tokio::time::timeout(PROBE, self.store.head()).await;
-        let back = matches!(head, Ok(Ok(_)));
+        let store = self.store.clone();
+        let probe = self.probe.get_or_insert_with(|| {
+            tokio::spawn(async move { store.head().await.is_ok_and(|head| head != Head::default()) })
+        });
+        let Ok(answer) = tokio::time::timeout(PROBE, probe).await else {
+            return false;
+        };
+        self.probe = None;
+        let back = answer.unwrap_or_default();
         if back {
             self.welcome();
         }
@@ -534,7 +584,7 @@ impl Task {
     /// Reads what was removed lately again, after a reload that may have missed some of it.
     async fn remember(&mut self) -> Result<(), StoreError> {
         if !self.remembers {
-            if self.away && !self.is_back().await {
+            if self.status.is_away() && !self.is_back().await {
                 return Err(StoreError::Unavailable {
                     place: "the store".to_owned(),
                     detail: "it has been away".to_owned(),
@@ -556,6 +606,11 @@ impl Task {
     }
 
     fn publish(&mut self, group: Group) {
+        self.status.confirm();
+        self.welcome();
+        if group.batches.is_empty() {
+            return group.answer();
+        }
         for batch in &group.batches {
             self.note_removed(&batch.author.at, &batch.removed);
         }
@@ -570,8 +625,6 @@ impl Task {
             "committed"
         );
         self.fleet.store(group.last.clone());
-        self.status.confirm();
-        self.welcome();
         self.describe();
         group.answer();
     }
@@ -604,6 +657,10 @@ impl Task {
             let records = match self.status.asking(changes).await {
                 Ok(records) => records,
                 Err(StoreError::Compacted(to)) => {
+                    let epoch = self.status.asking(self.store.epoch()).await.ok();
+                    if epoch.is_some() && self.epoch.is_some() && epoch != self.epoch {
+                        return self.change_history(served, head).await;
+                    }
                     warn!(served = %served.revision, compacted = %to, "the log was compacted meanwhile: reading the store anew");
                     return self.reload().await;
                 }
@@ -631,13 +688,20 @@ impl Task {
 
     /// What is served is not in the store any more: never mixed with what is, and never passed over in silence.
     async fn change_history(&mut self, served: Head, head: Head) {
-        self.metrics.histories.inc();
         let epoch = self.status.asking(self.store.epoch()).await.ok();
-        let because = match (&self.epoch, &epoch) {
-            (Some(known), Some(epoch)) if known == epoch => {
-                "it lost commits, as by a failover to a standby that was behind"
+        let another = self.epoch.is_some() && epoch.is_some() && epoch != self.epoch;
+        if another && head.revision == Revision::ZERO.next() && served.revision > head.revision {
+            // Somebody lost the database, and a start has filled it with its seed?
+            match self.status.asking(self.store.applied()).await {
+                Ok(notes) if notes.contains_key(RESTORED) => {}
+                Ok(_) => return self.complain(&"the store was made anew: restart this replica if that is meant"),
+                Err(error) => return self.complain(&error),
             }
-            (Some(_), Some(_)) => "it was filled from a backup, or made anew",
+        }
+        self.metrics.histories.inc();
+        let because = match (&self.epoch, &epoch) {
+            (Some(_), Some(_)) if another => "it was filled from a backup, or made anew",
+            (Some(_), Some(_)) => "it lost commits, as by a failover to a standby that was behind",
             _ => "unknown",
         };
         warn!(%served, store = %head, because, "the store has another history: reading it anew");
@@ -668,18 +732,22 @@ impl Task {
         }
     }
 
-    /// The store cannot be used: said once, not every time.
+    /// The store cannot be used. Said once, and again when it is for another reason.
     fn complain(&mut self, error: &dyn std::fmt::Display) {
-        if !std::mem::replace(&mut self.away, true) {
-            self.metrics.store_available.set(0);
-            warn!(%error, "serving the last snapshot");
+        self.status.away.store(true, Ordering::Relaxed);
+        self.metrics.store_available.set(0);
+        let complaint = error.to_string();
+        if self.complaint != complaint {
+            warn!(error = complaint, "serving the last snapshot");
+            self.complaint = complaint;
         }
     }
 
     /// It can.
     fn welcome(&mut self) {
-        if std::mem::replace(&mut self.away, false) {
+        if self.status.away.swap(false, Ordering::Relaxed) {
             self.metrics.store_available.set(1);
+            self.complaint.clear();
             info!("the store is back");
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fleet::Fleet;
 use fleet::budget::Recent;
+use fleet::log::Head;
 use store::{Access, Memory, Postgres, Sqlite, Store, StoreError};
 use tracing::{info, warn};
 
@@ -97,6 +98,12 @@ pub async fn start(config: &Config) -> Result<Started, StartError> {
 async fn begin(config: &Config) -> Result<Started, StartError> {
     let store = open(config).await?;
     let begun = async {
+        if config.backend != Backend::Memory && store.head().await? == Head::default() {
+            // Whoever lost the database would have clusters told what the seed says.
+            if let Some(Kept { fleet, .. }) = copy(config) {
+                return Err(StartError::Emptied(fleet.revision()));
+            }
+        }
         let fleet = prepare(config, &*store, true).await?;
         let recent = engine::recent(&*store, config.budget).await?;
         Ok((fleet, recent))

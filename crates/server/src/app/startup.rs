@@ -42,6 +42,10 @@ pub enum StartError {
     },
     #[error("DATABASE_URL: what the database holds cannot be served: {0}")]
     State(String),
+    #[error(
+        "DATABASE_URL: the database is empty, and SNAPSHOT_FILE holds a fleet at revision {0}: restore a backup, or remove that file to begin anew"
+    )]
+    Emptied(Revision),
 }
 
 fn summary(errors: &[Violation]) -> String {

@@ -126,16 +126,18 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let after = query.take("after")?.map(|text| place(&text)).transpose()?;
     query.end("after")?;
     let resumed = caller.headers.get(&LAST_EVENT_ID).map(|value| {
-        let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-        number.ok_or_else(|| Problem::bad_request("Last-Event-ID is the number of a revision"))
+        let last = value.to_str().ok().and_then(|text| place(text.trim()).ok());
+        last.ok_or_else(|| Problem::bad_request("Last-Event-ID is the number of a revision"))
     });
     let place = app.streams.clone().try_acquire_owned();
     let place = place.map_err(|_| Problem::unavailable("too many follow the log already"))?;
     let served = app.engine.served();
     let now = app.fleet().head();
     // A client that comes back asks for the same address again: what it saw last counts more.
-    let resumed = resumed.transpose()?.map(|number| (Revision(number), None));
-    let (at, digest) = resumed.or(after).unwrap_or((now.revision, None));
+    let (at, digest) = resumed
+        .transpose()?
+        .or(after)
+        .unwrap_or((now.revision, Some(now.digest)));
     let checkpoint = app.store.checkpoint().await?;
     if let Some(checkpoint) = checkpoint.filter(|checkpoint| at < checkpoint.head.revision) {
         return Err(StoreError::Compacted(checkpoint.head.revision).into());
@@ -146,6 +148,7 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let feed = Feed {
         app,
         at,
+        digest,
         met: false,
         served,
         _place: place,
@@ -200,8 +203,9 @@ async fn same_history(app: &App, last: Head) -> Result<(), Problem> {
 /// Somebody who follows the log. What it has not seen stays in the store until it takes it.
 struct Feed {
     app: Arc<App>,
-    /// The last revision that was sent.
+    /// The last revision that was sent, and its digest, where the client did not say only its number.
     at: Revision,
+    digest: Option<Digest>,
     /// Whether that one was served here. A client may come from a replica that is ahead of this one.
     met: bool,
     served: watch::Receiver<Revision>,
@@ -249,10 +253,13 @@ impl Feed {
             .ok()?;
         let mut text = Vec::new();
         for record in page.iter().filter(|record| record.revision <= served) {
-            if record.revision != self.at.next() {
+            // The same numbers may have been given out again: what does not rest on what was sent is of another history.
+            let rests = self.digest.is_none_or(|last| record.chained(last) == record.digest);
+            if record.revision != self.at.next() || !rests {
                 return None;
             }
             self.at = record.revision;
+            self.digest = Some(record.digest);
             add_event(&mut text, record);
         }
         Some((!text.is_empty()).then(|| text.into()))

@@ -327,10 +327,12 @@ impl Server {
         };
         let place = self.0.place.clone();
         match (&*state, error) {
-            // What we may not do, what does not fit, and what others make of our words.
-            ("26000" | "42501" | "42P05" | "54000", _) | (_, sqlx::Error::Configuration(_)) => {
+            // What we may not do, what does not fit, what others make of our words, and what is not there by that name.
+            ("26000" | "3D000" | "42501" | "42P05" | "54000", _) | (_, sqlx::Error::Configuration(_)) => {
                 StoreError::Unusable { place, detail }
             }
+            // Whom the server does not know now, it will not know in a moment.
+            (state, _) if state.starts_with("28") => StoreError::Unusable { place, detail },
             // Tables that are not as we made them, values that we never wrote, damaged pages.
             (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound) => {
                 StoreError::Corrupt { place, detail }

@@ -14,6 +14,9 @@ use tokio::sync::mpsc;
 
 use super::lines::{End, Header, Line, VERSION};
 
+/// The note of a store that was filled from a backup, and when. One without it was filled by a start.
+pub const RESTORED: &str = "restored";
+
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     #[error("DATABASE_URL: {0}; --replace replaces everything in it")]
@@ -140,6 +143,7 @@ impl Opened {
             }
             let mut applied = header.applied;
             applied.extend(notes.iter().cloned());
+            applied.insert(RESTORED.to_owned(), crate::now());
             target.applied(applied.into_iter().collect()).await?;
         }
         let mut audit = Audit::new(begins, anchors).map_err(|broken| lines.broken(&broken))?;
