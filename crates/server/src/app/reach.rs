@@ -2,7 +2,7 @@
 //! that an earlier run kept.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fleet::Fleet;
 use fleet::budget::Recent;
@@ -17,6 +17,10 @@ use crate::config::{Backend, Config, Mode};
 
 /// How long until a store that is not there is tried again.
 const REST: Duration = Duration::from_secs(1);
+
+/// How long an attempt takes that was answered too late, rather than not at all; and how many of them there may be.
+const SLOW: Duration = Duration::from_secs(2);
+const TRIES: usize = 5;
 
 /// What a server starts with.
 #[derive(Debug)]
@@ -60,7 +64,9 @@ fn access(config: &Config) -> Access {
 pub async fn start(config: &Config) -> Result<Started, StartError> {
     let mut kept = None;
     let mut waits = false;
+    let mut slow = 0;
     loop {
+        let begun = Instant::now();
         let error = match begin(config).await {
             Err(StartError::Store(error)) if config.backend == Backend::Postgres => error,
             begun => return begun,
@@ -68,8 +74,10 @@ pub async fn start(config: &Config) -> Result<Started, StartError> {
         let may_wait = match &error {
             StoreError::NotReady { .. } => config.mode == Mode::ReadOnly,
             StoreError::Unavailable { .. } => {
+                // Who is only slow, because everybody starts at once, gets another chance; who is not there is not.
+                slow += usize::from(begun.elapsed() > SLOW);
                 kept = kept.or_else(|| copy(config));
-                kept.is_some()
+                kept.is_some() || (begun.elapsed() > SLOW && slow < TRIES)
             }
             _ => false,
         };
