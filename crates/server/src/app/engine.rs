@@ -294,18 +294,23 @@ struct Group {
 }
 
 impl Group {
-    /// One that begins where this one ends.
-    fn next(&self) -> Group {
+    /// An empty one, whose writes are judged against `last`.
+    fn on(last: Arc<Fleet>, recent: Recent, forgot: Option<StoreError>) -> Group {
         Group {
             requests: Vec::new(),
             operations: 0,
-            forgot: self.forgot.clone(),
-            recent: self.recent.clone(),
-            base: self.last.head(),
+            forgot,
+            recent,
+            base: last.head(),
             results: Vec::new(),
             batches: Vec::new(),
-            last: self.last.clone(),
+            last,
         }
+    }
+
+    /// One that begins where this one ends.
+    fn next(&self) -> Group {
+        Group::on(self.last.clone(), self.recent.clone(), self.forgot.clone())
     }
 
     fn has_room(&self) -> bool {
@@ -423,17 +428,8 @@ impl Task {
 
     async fn group(&mut self) -> Group {
         let forgot = self.remember().await.err();
-        let last = self.fleet.load_full();
-        Group {
-            requests: Vec::new(),
-            operations: 0,
-            forgot,
-            recent: self.removals.lock().expect("not poisoned").clone(),
-            base: last.head(),
-            results: Vec::new(),
-            batches: Vec::new(),
-            last,
-        }
+        let recent = self.removals.lock().expect("not poisoned").clone();
+        Group::on(self.fleet.load_full(), recent, forgot)
     }
 
     async fn add(&self, mut group: Group, request: Request) -> Group {
@@ -492,18 +488,7 @@ impl Task {
                 Err(CommitError::Store(error)) => {
                     self.complain(&error);
                     let waiting = next.requests.into_iter().chain(slow);
-                    // It may have become durable just before the connection broke, and others may have gone on from there.
-                    let last = group.last.head();
-                    let held = tokio::time::timeout(LOOK, self.store.holds(last));
-                    let held = self.status.asking(held).await;
-                    match held {
-                        Ok(Ok(true)) => self.publish(group),
-                        Ok(Ok(false)) => group.fail(&error.to_string()),
-                        _ if group.batches.is_empty() => group.fail(&error.to_string()),
-                        _ => group.fail(&format!(
-                            "{error}; whether it was stored is not known: read before you try again"
-                        )),
-                    }
+                    self.look_for(group, &error).await;
                     let group = self.group().await;
                     return self.add_all(group, waiting).await;
                 }
@@ -523,6 +508,28 @@ impl Task {
         );
         group.fail("too many other writers");
         self.group().await
+    }
+
+    /// Answers a group whose commit broke off. It may have become durable just before, and others may have gone on from there.
+    async fn look_for(&mut self, group: Group, error: &StoreError) {
+        let held = match group.batches.is_empty() {
+            // There is nothing to be found.
+            true => Ok(Ok(false)),
+            false => {
+                let held = tokio::time::timeout(LOOK, self.store.holds(group.last.head()));
+                self.status.asking(held).await
+            }
+        };
+        match held {
+            Ok(Ok(true)) => {
+                self.publish(group);
+                self.follow().await;
+            }
+            Ok(Ok(false)) => group.fail(&error.to_string()),
+            _ => group.fail(&format!(
+                "{error}; whether it was stored is not known: read before you try again"
+            )),
+        }
     }
 
     /// Makes sure that writes which change nothing were judged by what is there, as a commit does for the others.

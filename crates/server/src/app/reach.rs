@@ -46,7 +46,15 @@ pub async fn open_existing(config: &Config) -> Result<Arc<dyn Store>, StoreError
     Ok(match config.backend {
         Backend::Memory => Arc::new(Memory::default()),
         Backend::Sqlite => Arc::new(Sqlite::open_existing(&config.database_url).await?),
-        Backend::Postgres => Arc::new(Postgres::open(&config.database_url, access(config)).await?),
+        Backend::Postgres => {
+            // Who reads makes no schema: if this works, there is one.
+            let there = Postgres::open(&config.database_url, Access::Read).await?;
+            if access(config) == Access::Read {
+                return Ok(Arc::new(there));
+            }
+            there.close().await;
+            Arc::new(Postgres::open(&config.database_url, Access::Write).await?)
+        }
     })
 }
 

@@ -343,6 +343,19 @@ fn a_server_that_could_not_be_written_to_for_a_while_is_written_to_again() {
 }
 
 #[test]
+fn commands_for_what_is_there_make_nothing() {
+    let fleet = Fleet::on(Postgres::shared());
+    for command in [&["verify"][..], &["compact", "--before", "1"], &["backup", "-"]] {
+        let error = fleet.crud().args(command).run_for_its_error();
+        assert!(error.contains("its schema is not there yet"), "{command:?}: {error}");
+    }
+    let server = fleet.crud().start();
+    server.writer().post("/clusters", &cluster("c")).expect(201);
+    let compacted = fleet.crud().args(&["compact", "--before", "2"]).run();
+    assert!(compacted.status.success(), "{}", compacted.stderr);
+}
+
+#[test]
 fn a_fleet_moves_from_sqlite_to_postgres_as_it_is() {
     let fleet = Fleet::on(Postgres::shared());
     let old = fleet.folder.crud().start();
