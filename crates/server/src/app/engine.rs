@@ -92,8 +92,8 @@ impl Status {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn since(&self, then: &AtomicU64) -> Duration {
-        Duration::from_millis(self.now().saturating_sub(then.load(Ordering::Relaxed)))
+    fn since(&self, then: u64) -> Duration {
+        Duration::from_millis(self.now().saturating_sub(then))
     }
 
     fn confirm(&self) {
@@ -102,7 +102,7 @@ impl Status {
 
     /// How long ago the store last confirmed that the snapshot is current.
     pub fn age(&self) -> Duration {
-        self.since(&self.confirmed)
+        self.since(self.confirmed.load(Ordering::Relaxed))
     }
 
     /// Whether the store has been out of reach for longer than a confirmation takes.
@@ -117,7 +117,11 @@ impl Status {
     /// Whether the store has not answered for a while. Less of one is enough when it was away before.
     fn is_stuck(&self) -> bool {
         let patience = if self.is_away() { PROBE } else { STUCK };
-        self.asked.load(Ordering::Relaxed) != 0 && self.since(&self.asked) > patience
+        // Read once: the answer may come at any moment.
+        match self.asked.load(Ordering::Relaxed) {
+            0 => false,
+            asked => self.since(asked) > patience,
+        }
     }
 
     /// Waits for the store's answer, in everybody's sight.
@@ -829,4 +833,25 @@ fn replay(fleet: &Fleet, records: &[RevisionRecord]) -> Result<Fleet, String> {
         fleet = fleet.follow(record)?;
     }
     Ok(fleet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_answers_is_never_stuck() {
+        let status = Status::new(Some(Duration::from_secs(60)));
+        let asking = || {
+            let call = std::pin::pin!(status.asking(async {}));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(call.poll(&mut context).is_ready());
+        };
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| (0..200_000).for_each(|_| asking()));
+            while !asked.is_finished() {
+                assert!(!status.is_stuck());
+            }
+        });
+    }
 }
