@@ -81,6 +81,24 @@ pub fn reference_id(reference: &Value) -> &str {
     reference.get("id").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// All that a cluster's document says about its inputs of one kind, but for the cluster block, as text.
+pub(crate) fn told_of(kind: &Kind, cluster: &Value) -> String {
+    let mut told = String::with_capacity(1024);
+    for reference in references(kind, cluster) {
+        json::write(reference, &mut told);
+        if let Some(patches) = patches(kind, reference, cluster) {
+            json::write(patches, &mut told);
+        }
+        told.push('\n');
+    }
+    told
+}
+
+fn patches<'a>(kind: &Kind, reference: &Value, cluster: &'a Value) -> Option<&'a Value> {
+    let all = cluster.get("patches").filter(|_| kind.flux.patches)?;
+    all.get(reference_id(reference))
+}
+
 /// The reply of one cluster for one kind.
 pub fn reply(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<Reply, Breach> {
     body(kind, cluster, definitions).map(|body| Reply::new(&body))
@@ -118,7 +136,7 @@ pub fn body(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result
     Ok(text)
 }
 
-fn cluster_block(cluster: &Cluster) -> String {
+pub(crate) fn cluster_block(cluster: &Cluster) -> String {
     let mut block = String::with_capacity(128);
     block.push_str(r#"{"dns":"#);
     json::write_str(&cluster.head().dns, &mut block);
@@ -163,8 +181,8 @@ impl<'a> Effective<'a> {
             }
         }
         if kind.flux.patches {
-            let patches = cluster.get("patches").and_then(|all| all.get(reference_id(reference)));
-            fields.push(("patches", patches.unwrap_or(&NO_PATCHES)));
+            let patches = patches(kind, reference, cluster).unwrap_or(&NO_PATCHES);
+            fields.push(("patches", patches));
         }
         Effective { fields, overridden }
     }

@@ -98,6 +98,22 @@ impl Cluster {
         self.lists.iter().find(|list| &*list.kind == kind)
     }
 
+    /// Takes over the replies of the cluster as it was, where both documents say the same about all that is in them: most
+    /// writes touch one kind.
+    fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
+        if inputs::cluster_block(self) != inputs::cluster_block(old) {
+            return;
+        }
+        for list in &mut self.lists {
+            let made = old.list(&list.kind).filter(|old| old.reply.get().is_some());
+            if let (Some(old), Some(kind)) = (made, kinds.get(&list.kind))
+                && inputs::told_of(kind, value) == inputs::told_of(kind, old_value)
+            {
+                list.reply = old.reply.clone();
+            }
+        }
+    }
+
     /// The same cluster, with its reply for `kind` to be made anew.
     fn renewed(&self, kind: &str) -> Self {
         let mut lists = self.lists.clone();
@@ -573,7 +589,11 @@ impl Edit {
         };
         let value = value.unwrap_or_else(|| body.parse());
         let document = Document::new(id.clone(), body);
-        let cluster = Arc::new(Cluster::new(document, &value, &self.fleet.kinds));
+        let mut cluster = Cluster::new(document, &value, &self.fleet.kinds);
+        if let (Some(old), Some(old_value)) = (&old, &old_value) {
+            cluster.keep_replies(&value, old, old_value, &self.fleet.kinds);
+        }
+        let cluster = Arc::new(cluster);
         self.refer(&id, old_value.as_deref(), Some(&value));
         self.keep_parsed(id.clone(), Arc::new(value));
         let key = cluster.head.dns_key.clone();

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::StoreError;
 
@@ -33,6 +35,9 @@ const PAGE: u32 = 4096;
 /// In KiB, as SQLite wants it said. The pages of a revision of 1,000 documents fit, also in an order that touches another
 /// index page for each; where they do not, they go to the log more than once.
 const CACHE: &str = "-32768";
+
+/// How much lower the priority of commits and checkpoints is than that of the rest, as `nice` counts.
+const STAND_BACK: i32 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -122,8 +127,21 @@ impl File {
         Ok(conn)
     }
 
+    /// Opens a connection whose work stands back behind the polls when there is more to do than cores: a thread has the
+    /// priority of the one that starts it, and the driver starts one per connection.
     pub(super) async fn connect(&self) -> Result<SqliteConnection, StoreError> {
-        self.options.connect().await.map_err(|e| self.error(&e))
+        let (options, runtime) = (self.options.clone(), Handle::current());
+        let (reply, connected) = oneshot::channel();
+        let open = move || {
+            let _as_it_is = rustix::process::nice(STAND_BACK);
+            let _gone = reply.send(runtime.block_on(options.connect()));
+        };
+        let thread = std::thread::Builder::new().name("sqlite-open".to_owned()).spawn(open);
+        let connected = match thread {
+            Ok(_) => connected.await.unwrap_or(Err(sqlx::Error::WorkerCrashed)),
+            Err(e) => Err(sqlx::Error::Io(e)),
+        };
+        connected.map_err(|e| self.error(&e))
     }
 
     async fn run(&self, conn: &mut SqliteConnection, sql: &'static str) -> Result<(), StoreError> {

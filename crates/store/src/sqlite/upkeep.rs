@@ -22,6 +22,9 @@ const REST: Duration = Duration::from_secs(1);
 /// How much of the log may wait to be copied.
 const PENDING: i64 = 4 << 20;
 
+/// How long commits may go on before the log is looked at: a look costs about as much as a small commit does.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// How long writers may wait while the log starts over.
 const STALL: Duration = Duration::from_millis(50);
 
@@ -114,6 +117,7 @@ async fn checkpoint_until_it_fails(file: &File, committed: &Notify, writer: &Wri
             }
         }
         committed.notified().await;
+        sleep(LOOK).await;
     }
 }
 
