@@ -4,9 +4,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::refusal::shorten;
 
 /// A JSON document as canonical text. A tenth of the memory of a parsed `Value`, and ready to be sent.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -59,6 +62,78 @@ impl<'de> Deserialize<'de> for Json {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let unkept = || serde::de::Error::custom("a document that cannot be kept");
         Json::from_elsewhere(text.get()).ok_or_else(unkept)
+    }
+}
+
+/// Parses a document that somebody sent. A name that is there twice is an error: whoever wrote it meant both.
+pub fn parse(text: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice::<Sent>(text).map(|Sent(value)| value)
+}
+
+struct Sent(Value);
+
+impl<'de> Deserialize<'de> for Sent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SentVisitor).map(Sent)
+    }
+}
+
+struct SentVisitor;
+
+impl<'de> Visitor<'de> for SentVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Sent(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(all.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            if all.contains_key(&name) {
+                let name = shorten(name, 100);
+                return Err(serde::de::Error::custom(format!("{name:?} is there twice")));
+            }
+            let Sent(value) = fields.next_value()?;
+            all.insert(name, value);
+        }
+        Ok(all.into())
     }
 }
 

@@ -223,6 +223,9 @@ fn read(item: Value) -> Result<Operation, Vec<Violation>> {
         .flatten()
         .map(|(name, _)| name.clone())
         .collect();
+    if !item.is_object() {
+        return Err(vec![Violation::new("", "an operation is an object")]);
+    }
     let unreadable = |error: serde_json::Error| vec![Violation::new("", shorten(error.to_string(), 300))];
     let mut wire: Wire = serde_json::from_value(item).map_err(unreadable)?;
     let mut errors = Vec::new();

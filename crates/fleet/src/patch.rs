@@ -143,7 +143,11 @@ fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &m
             None => match result.iter_mut().find(|present| reference_id(present) == id) {
                 Some(present) => fields
                     .iter()
-                    .for_each(|(name, value)| merge_field(present, name, value)),
+                    .for_each(|(name, value)| match (value, present.get(name)) {
+                        // It says that it overrides nothing, and goes on saying so.
+                        (Value::Null, Some(Value::Null)) => {}
+                        _ => merge_field(present, name, value),
+                    }),
                 None => {
                     let mut added = Value::Object(Map::new());
                     fields

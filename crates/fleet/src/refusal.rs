@@ -120,15 +120,15 @@ impl Refusal {
     }
 
     pub fn invalid(mut errors: Vec<Violation>) -> Self {
+        let count = match errors.len() {
+            // Whoever looks for them stops here, too.
+            MOST_VIOLATIONS.. => format!("{MOST_VIOLATIONS} problems or more"),
+            fewer => format!("{fewer} problems"),
+        };
         errors.truncate(MOST_VIOLATIONS);
         let detail = match errors.as_slice() {
             [one] => format!("{}: {}", place(&one.pointer), one.detail),
-            many => format!(
-                "{} problems, the first at {}: {}",
-                many.len(),
-                place(&many[0].pointer),
-                many[0].detail
-            ),
+            many => format!("{count}, the first at {}: {}", place(&many[0].pointer), many[0].detail),
         };
         Refusal {
             errors,

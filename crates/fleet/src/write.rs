@@ -2,7 +2,7 @@
 //! refusal. Pure code; whoever calls it makes the changes durable before anyone sees them.
 
 use std::cell::LazyCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::kind::{self, CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
 use crate::log::{Change, Head};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch;
-use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, some_of};
+use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, shorten, some_of};
 use crate::selector::Selector;
 use crate::snapshot::{Edit, Fleet};
 
@@ -1071,6 +1071,8 @@ impl Draft<'_> {
 
     /// Dependencies exist and have no cycles.
     fn judge_dependencies(&self) -> Result<(), Refusal> {
+        // Of each circle, however long.
+        const TOLD: usize = 5;
         let mut errors = Vec::new();
         for (kind, id) in self.touched.keys() {
             let (Some(all), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else {
@@ -1095,8 +1097,25 @@ impl Draft<'_> {
                     if !old.contains(dependency) {
                         problem(format!("there is no {} \"{dependency}\"", kind.singular));
                     }
-                } else if let Some(path) = path_between(all, field, dependency, id) {
-                    problem(format!("a cycle: {id} → {}", path.join(" → ")));
+                }
+            }
+        }
+        for kind in self.now().kinds().definitions() {
+            let (Some(all), Some(field)) = (self.now().definitions(&kind.name), &kind.flux.depends_on) else {
+                continue;
+            };
+            for circle in circles(all, field, self.touched_ids(&kind.name)) {
+                let is_touched = |id: &str| self.touched.contains_key(&(kind.name.clone(), Arc::from(id)));
+                // An old one, from before the kind knew of dependencies, is nobody's fault here. And one of itself was told.
+                let touched = (0..circle.len()).filter(|at| circle.len() > 1 && is_touched(circle[*at]));
+                for at in touched.take(TOLD) {
+                    let id = circle[at];
+                    let way: Vec<_> = circle.iter().cycle().skip(at).take(circle.len() + 1).copied().collect();
+                    let value = all.get(id).map(|definition| &definition.value()[field]);
+                    let n = value.and_then(|value| strings(value).position(|dependency| dependency == way[1]));
+                    let pointer = format!("{}/{}", segment(field), n.unwrap_or_default());
+                    let detail = format!("a cycle: {}", shorten(way.join(" → "), 1000));
+                    errors.push(Violation::new(self.blame(&kind.name, id, &pointer), detail));
                 }
             }
         }
@@ -1208,29 +1227,49 @@ fn strings(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A way along the dependencies from one definition to another, if there is one.
-fn path_between(all: &crate::snapshot::Definitions, field: &str, from: &str, to: &str) -> Option<Vec<String>> {
-    let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut open = vec![all.get(from)?];
-    let mut seen = BTreeSet::from([from]);
-    while let Some(definition) = open.pop() {
-        let here = &*definition.document.id;
-        if here == to {
-            let mut path = vec![here];
-            while let Some(previous) = came_from.get(path[path.len() - 1]) {
-                path.push(previous);
-            }
-            path.reverse();
-            return Some(path.into_iter().map(str::to_owned).collect());
-        }
-        for next in strings(&definition.value()[field]) {
-            if seen.insert(next)
-                && let Some(definition) = all.get(next)
-            {
-                came_from.insert(next, here);
-                open.push(definition);
+/// Circles among dependencies, as far as they can be reached from `starts`: some, if there are any. Each definition is looked at
+/// once, however many depend on it.
+fn circles<'a>(
+    all: &'a crate::snapshot::Definitions,
+    field: &str,
+    starts: impl Iterator<Item = &'a Arc<str>>,
+) -> Vec<Vec<&'a str>> {
+    const ENOUGH: usize = 10;
+    let open = |id: &str| {
+        let definition = all.get(id)?;
+        Some((&*definition.document.id, strings(&definition.value()[field])))
+    };
+    let mut found = Vec::new();
+    // Where on the way here a definition is; None: it is done with.
+    let mut seen: HashMap<&str, Option<usize>> = HashMap::new();
+    for start in starts {
+        let mut way: Vec<_> = open(start)
+            .filter(|(id, _)| !seen.contains_key(id))
+            .into_iter()
+            .collect();
+        seen.extend(way.iter().map(|(id, _)| (*id, Some(0))));
+        while let Some((here, dependencies)) = way.last_mut() {
+            let Some(next) = dependencies.next() else {
+                seen.insert(here, None);
+                way.pop();
+                continue;
+            };
+            match seen.get(next) {
+                Some(None) => {}
+                Some(Some(at)) => {
+                    found.push(way[*at..].iter().map(|(id, _)| *id).collect());
+                    if found.len() == ENOUGH {
+                        return found;
+                    }
+                }
+                None => {
+                    if let Some(next) = open(next) {
+                        seen.insert(next.0, Some(way.len()));
+                        way.push(next);
+                    }
+                }
             }
         }
     }
-    None
+    found
 }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use clap::Parser;
 use fleet::log::Revision;
 use flux_resourceset::app::App;
@@ -261,7 +260,7 @@ async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), F
         None => Metrics::default(),
         Some(_) => Metrics::of_mirror(),
     });
-    let api = Arc::new(ArcSwap::from_pointee(Api::starting()));
+    let (api, served) = watch::channel(None);
     let (stop, stopping) = watch::channel(false);
     let most = config.max_connections.unwrap_or(room).min(room);
     if config.max_connections.is_some_and(|wanted| wanted > most) {
@@ -273,18 +272,17 @@ async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), F
     // Probes are answered from here on, while a large fleet is still being read.
     let serving = tokio::spawn(listen::serve(
         listener,
-        api.clone(),
+        served,
         most,
         connections,
         stopping.clone(),
         grace,
     ));
-    let metrics_api = Arc::new(ArcSwap::from_pointee(Api::starting()));
+    let (metrics_api, served) = watch::channel(None);
     if let Some(listener) = metrics_listener {
         let address = listener.local_addr().ok();
         info!(address = address.map(tracing::field::display), "metrics");
-        let api = metrics_api.clone();
-        tokio::spawn(listen::serve(listener, api, 64, Default::default(), stopping, grace));
+        tokio::spawn(listen::serve(listener, served, 64, Default::default(), stopping, grace));
     }
 
     let templates = manifests::templates(config.templates_dir.as_deref())?;
@@ -319,8 +317,8 @@ async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), F
         let app = app.clone();
         tokio::spawn(async move { keep::keep(app, &path).await })
     });
-    metrics_api.store(Arc::new(http::metrics(app.clone())));
-    api.store(Arc::new(Api::new(app.clone())));
+    metrics_api.send_replace(Some(http::metrics(app.clone())));
+    api.send_replace(Some(Api::new(app.clone())));
     let (revision, clusters) = (app.fleet().revision().0, app.fleet().clusters().len());
     info!(%address, mode = ?config.mode, store = ?config.backend, revision, clusters, "listening");
 
@@ -329,7 +327,8 @@ async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), F
     let _nobody = stop.send(true);
     let _ended = serving.await;
     drop(following);
-    drop((api, metrics_api));
+    api.send_replace(None);
+    metrics_api.send_replace(None);
     if let Some(keeping) = keeping {
         let _too_long = tokio::time::timeout(Duration::from_secs(5), keeping).await;
     }

@@ -92,7 +92,20 @@ pub(super) fn nullable(schema: &Value) -> Value {
     Value::Object(schema)
 }
 
-/// Fills in what `value` leaves out and the schema has a default for, at every depth.
+/// Whether what `value` has of a branch's enumerated fields is what the branch lists, and at least one is there.
+fn is_meant(branch: &Value, value: &Value) -> bool {
+    let properties = branch
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let mut told =
+        properties.filter_map(|(name, property)| Some((property.get("enum")?.as_array()?, value.get(name)?)));
+    told.clone().next().is_some() && told.all(|(options, field)| options.contains(field))
+}
+
+/// Fills in what `value` leaves out and the schema has a default for, at every depth; also by the branch of an `anyOf` that a
+/// value of its fields picks.
 pub fn fill_defaults(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -110,11 +123,15 @@ pub fn fill_defaults(schema: &Value, value: &mut Value) {
                 }
             }
             if let Some(rest @ Value::Object(_)) = schema.get("additionalProperties") {
-                for (name, field) in fields {
+                for (name, field) in fields.iter_mut() {
                     if properties.is_none_or(|known| !known.contains_key(name)) {
                         fill_defaults(rest, field);
                     }
                 }
+            }
+            let mut branches = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+            if let Some(branch) = branches.find(|branch| is_meant(branch, value)) {
+                fill_defaults(branch, value);
             }
         }
         Value::Array(items) => {

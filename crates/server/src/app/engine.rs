@@ -110,7 +110,8 @@ impl Status {
         self.age() > 3 * CONFIRM_EVERY
     }
 
-    fn is_away(&self) -> bool {
+    /// Whether the store did not answer the last time.
+    pub fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed)
     }
 

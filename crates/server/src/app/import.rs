@@ -154,7 +154,7 @@ impl Pending {
             return;
         }
         self.bytes += text.len();
-        let parsed: Result<Value, _> = serde_json::from_str(text);
+        let parsed: Result<Value, _> = fleet::json::parse(text.as_bytes());
         let operation = parsed
             .map_err(|error| Violation::new("", format!("is not JSON: {error}")))
             .and_then(files::apply);

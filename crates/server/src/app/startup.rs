@@ -343,7 +343,7 @@ fn read_seed(config: &Config) -> Result<Option<(PathBuf, Value)>, StartError> {
         }
         Err(error) => return Err(seed_error(path, vec![Violation::new("", error.to_string())])),
     };
-    let document = serde_json::from_str(&text)
+    let document = fleet::json::parse(text.as_bytes())
         .map_err(|error| seed_error(path, vec![Violation::new("", format!("is not JSON: {error}"))]))?;
     Ok(Some((path.clone(), document)))
 }

@@ -343,7 +343,7 @@ pub(super) fn stream<T: AsRef<str> + Send + 'static>(
 /// `POST /{kind}`
 pub async fn create(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller, body: Body) -> Reply {
     if name == DECOMMISSIONS {
-        return Err(service::only_list(Method::POST, Path(name)).await);
+        return Err(Problem::method_not_allowed(&Method::POST, service::OF_DECOMMISSIONS));
     }
     let options = Options::take(&caller, false)?;
     kind_of(&app.fleet(), &name)?;
@@ -397,7 +397,7 @@ pub async fn replace(
     body: Body,
 ) -> Reply {
     if name == DECOMMISSIONS {
-        return Err(service::only_resource(Method::PUT, Path((name, id))).await);
+        return Err(Problem::method_not_allowed(&Method::PUT, service::OF_DECOMMISSION));
     }
     let options = Options::take(&caller, false)?;
     find(&app.fleet(), &name, &id)?;
@@ -418,7 +418,7 @@ pub async fn patch(
     body: Body,
 ) -> Reply {
     if name == DECOMMISSIONS {
-        return Err(service::only_resource(Method::PATCH, Path((name, id))).await);
+        return Err(Problem::method_not_allowed(&Method::PATCH, service::OF_DECOMMISSION));
     }
     let options = Options::take(&caller, false)?;
     find(&app.fleet(), &name, &id)?;
@@ -639,7 +639,7 @@ pub async fn kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
 /// `PUT /kinds/{kind}`
 pub async fn put_kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller, body: Body) -> Reply {
     let options = Options::take(&caller, false)?;
-    let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
+    let value = request::kind(&caller.headers, body).await?;
     let operation = Operation::new(
         KINDS,
         Verb::Apply {

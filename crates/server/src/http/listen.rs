@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -27,6 +26,11 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of a reply that waits for it, at a time and in all.
 const STALL: Duration = Duration::from_secs(30);
 const STALLS: Duration = Duration::from_secs(300);
+/// A request that is refused before all of it has come is read to its end all the same, within limits: a socket that is closed
+/// with something unread takes the reply back from the client.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGERS: Duration = Duration::from_secs(10);
+const MOST_UNREAD: usize = 64 << 20;
 const MOST_HEADERS: usize = 64;
 const MOST_HEAD: usize = 32 << 10;
 const BACKLOG: u32 = 4096;
@@ -51,10 +55,10 @@ pub fn make_room() -> usize {
 }
 
 /// Serves until `stop` is true, then lets requests in flight finish, at most `grace` long. Each connection has what is
-/// served when it is accepted.
+/// served when it is accepted: `api`, once it is there.
 pub async fn serve(
     listener: TcpListener,
-    api: Arc<ArcSwap<Api>>,
+    api: watch::Receiver<Option<Api>>,
     most_connections: usize,
     connections: Gauge,
     mut stop: watch::Receiver<bool>,
@@ -68,6 +72,7 @@ pub async fn serve(
         .max_buf_size(MOST_HEAD);
     let places = Arc::new(Semaphore::new(most_connections));
     let graceful = GracefulShutdown::new();
+    let starting = Api::starting(api.clone());
     loop {
         let accepted = async {
             // A full house lets new connections wait in the kernel's queue.
@@ -88,7 +93,8 @@ pub async fn serve(
             }
         };
         let _unset = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(Api::clone(&api.load()));
+        let real = api.borrow().clone();
+        let service = TowerToHyperService::new(real.unwrap_or_else(|| starting.clone()));
         let connection = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
         let connection = graceful.watch(connection);
         connections.inc();
@@ -107,13 +113,48 @@ pub async fn serve(
     }
 }
 
-/// A stream that gives up on a peer who takes nothing for too long.
+/// A stream that gives up on a peer who takes nothing for too long, and at its end hears out one who still talks.
 struct Impatient {
     stream: TcpStream,
     /// Runs while a write waits for the peer.
     patience: Option<Pin<Box<Sleep>>>,
     waiting_since: Instant,
     waited: Duration,
+    end: Option<End>,
+}
+
+/// The end of a connection: everything is said, and the peer has not closed it yet.
+struct End {
+    began: Instant,
+    silence: Pin<Box<Sleep>>,
+    unread: usize,
+}
+
+impl End {
+    fn new() -> Self {
+        End {
+            began: Instant::now(),
+            silence: Box::pin(sleep(LINGER)),
+            unread: 0,
+        }
+    }
+
+    /// Whether the peer closed it too, or has had its time.
+    fn poll(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [0; 16 << 10];
+        while self.unread < MOST_UNREAD && self.began.elapsed() < LINGERS {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.unread += buffer.filled().len();
+                    self.silence.as_mut().reset(Instant::now() + LINGER);
+                }
+                Poll::Ready(_) => break,
+                Poll::Pending => return self.silence.as_mut().poll(cx),
+            }
+        }
+        Poll::Ready(())
+    }
 }
 
 impl Impatient {
@@ -123,6 +164,7 @@ impl Impatient {
             patience: None,
             waiting_since: Instant::now(),
             waited: Duration::ZERO,
+            end: None,
         }
     }
 
@@ -176,6 +218,10 @@ impl AsyncWrite for Impatient {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        if this.end.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        this.end.get_or_insert_with(End::new).poll(&mut this.stream, cx).map(Ok)
     }
 }

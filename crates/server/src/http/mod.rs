@@ -16,6 +16,7 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Bytes, HttpBody};
@@ -25,6 +26,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
 use axum::routing::{get, post};
 use futures_util::future::Either;
+use tokio::sync::watch;
 use tower::Service;
 
 use self::problem::Problem;
@@ -47,18 +49,36 @@ impl Api {
         }
     }
 
-    /// What is served while the fleet is being read: alive, not ready. Its connections are not kept, since the next request
-    /// is for the real thing.
-    pub fn starting() -> Api {
+    /// What is served while the fleet is being read: alive, not ready. Whoever takes the one for the other and asks right away
+    /// waits a moment for the real thing, which small fleets need no longer for. Connections are not kept.
+    pub fn starting(real: watch::Receiver<Option<Api>>) -> Api {
         let close = || [("connection", "close")];
+        let unready = move || (close(), Problem::unavailable("the fleet is still being read")).into_response();
         let rest = Router::new()
             .route(
                 "/health",
                 get(move || async move { (close(), service::health().await) }),
             )
-            .fallback(move || async move { (close(), Problem::unavailable("the fleet is still being read")) });
+            .route("/ready", get(move || async move { unready() }))
+            .fallback(move |request: axum::extract::Request| async move {
+                let real = tokio::time::timeout(PATIENCE, api(real)).await.ok().flatten();
+                match real {
+                    None => unready(),
+                    Some(mut real) => match real.call(request).await {
+                        Ok(response) => (close(), response).into_response(),
+                        Err(never) => match never {},
+                    },
+                }
+            });
         Api { app: None, rest }
     }
+}
+
+/// How long a request waits for the fleet to be read.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+async fn api(mut real: watch::Receiver<Option<Api>>) -> Option<Api> {
+    real.wait_for(Option::is_some).await.ok()?.clone()
 }
 
 impl<B> Service<Request<B>> for Api

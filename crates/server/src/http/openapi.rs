@@ -598,15 +598,14 @@ fn service_paths(paths: &mut Map<String, Value>) {
     add(paths, "/health", "get", health.answer(200, "Alive.", status));
     let ready = json!({
         "type": "object",
-        "required": ["status", "revision", "age_seconds"],
+        "required": ["status"],
         "properties": {
             "status": {"type": "string"},
-            "revision": {"type": "integer"},
+            "revision": {"type": "integer", "description": "What is served. While the store is away, and of a mirror."},
             "age_seconds": {
                 "type": "integer",
-                "description": "How long ago the store last confirmed that the snapshot is current.",
+                "description": "How long ago that was known to be current. While the store is away, and of a mirror.",
             },
-            "stale_seconds": {"type": "integer", "description": "How old the snapshot is, while the store is away."},
             "mirror": {
                 "type": "object",
                 "description": "Of a mirror only: how it stands to its origin.",
@@ -636,7 +635,11 @@ fn service_paths(paths: &mut Map<String, Value>) {
         paths,
         "/metrics",
         "get",
-        metrics.answer_text(200, "The metrics.", "application/openmetrics-text"),
+        metrics.answer_text(200, "The metrics.", "text/plain").or_as(
+            200,
+            "application/openmetrics-text",
+            json!({"type": "string"}),
+        ),
     );
 }
 

@@ -22,12 +22,21 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The body of a write, parsed by its content type.
 pub async fn document(headers: &HeaderMap, body: Body, limit: usize) -> Result<Value, Problem> {
-    let kind = media_type(headers);
-    let bytes = read(body, limit).await?;
-    match kind.as_str() {
-        "" | "application/json" => json(&bytes),
+    parse(&media_type(headers), &read(body, limit).await?)
+}
+
+/// The body of a kind, which is a file of YAML more often than not: without a content type it may be that, too.
+pub async fn kind(headers: &HeaderMap, body: Body) -> Result<Value, Problem> {
+    let (kind, bytes) = (media_type(headers), read(body, MOST_DOCUMENT).await?);
+    let is_yaml = kind.is_empty() && !bytes.trim_ascii_start().starts_with(b"{");
+    parse(if is_yaml { "application/yaml" } else { &kind }, &bytes)
+}
+
+fn parse(kind: &str, bytes: &[u8]) -> Result<Value, Problem> {
+    match kind {
+        "" | "application/json" => json(bytes),
         "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => {
-            let text = std::str::from_utf8(&bytes).map_err(|_| Problem::bad_request("the body is not UTF-8"))?;
+            let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad_request("the body is not UTF-8"))?;
             yaml::parse(text).map_err(|error| Problem::bad_request(format!("the body is not YAML: {error}")))
         }
         other => Err(Problem::unsupported_media_type(
@@ -60,7 +69,7 @@ fn media_type(headers: &HeaderMap) -> String {
 }
 
 fn json(bytes: &[u8]) -> Result<Value, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
+    fleet::json::parse(bytes).map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
 }
 
 async fn read(body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {

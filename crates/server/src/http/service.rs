@@ -1,11 +1,12 @@
 //! Probes, metrics and the description of the API.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::http::{Method, Uri};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
 use fleet::kind::DECOMMISSIONS;
 use serde_json::json;
@@ -31,9 +32,10 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
         let detail = format!("the {who} last confirmed the snapshot {age} s ago, and MAX_STALENESS is {most} s");
         return Problem::unavailable(detail).into_response();
     }
-    let mut body = json!({"status": "ok", "revision": app.fleet().revision(), "age_seconds": age.as_secs()});
-    if status.is_stale() {
-        body["stale_seconds"] = age.as_secs().into();
+    let mut body = json!({"status": "ok"});
+    if status.is_away() || mirror.is_some() {
+        body["revision"] = json!(app.fleet().revision());
+        body["age_seconds"] = age.as_secs().into();
     }
     if let Some(mirror) = mirror {
         body["mirror"] = mirror.describe();
@@ -51,7 +53,7 @@ pub async fn openapi_yaml(State(app): State<Arc<App>>) -> Response {
 }
 
 /// `GET /metrics`
-pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let dangling: usize = app.fleet().dangling().map(|(_, _, clusters)| clusters).sum();
     app.metrics
         .dangling_references
@@ -63,8 +65,43 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Response {
         metrics.age_seconds.set(mirror.age().as_secs_f64());
         metrics.current.set((mirror.standing() == Standing::Current).into());
     }
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    ([(CONTENT_TYPE, kind)], app.metrics.encode()).into_response()
+    let accepts = |value: &HeaderValue| {
+        value
+            .to_str()
+            .is_ok_and(|value| value.contains("application/openmetrics-text"))
+    };
+    let (kind, text) = match headers.get_all(ACCEPT).iter().any(accepts) {
+        true => (
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            app.metrics.encode(),
+        ),
+        false => (
+            "text/plain; version=0.0.4; charset=utf-8",
+            classic(&app.metrics.encode()),
+        ),
+    };
+    ([(CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
+}
+
+/// The same in the format before OpenMetrics, where a counter is called by the name of its sample.
+fn classic(text: &str) -> String {
+    let counters: HashSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut out = String::with_capacity(text.len() + 1024);
+    for line in text
+        .lines()
+        .filter(|line| *line != "# EOF" && !line.starts_with("# UNIT "))
+    {
+        let described = ["# HELP ", "# TYPE "].iter().find_map(|word| {
+            let (name, rest) = line.strip_prefix(word)?.split_once(' ')?;
+            counters.contains(name).then(|| format!("{word}{name}_total {rest}"))
+        });
+        out.push_str(described.as_deref().unwrap_or(line));
+        out.push('\n');
+    }
+    out
 }
 
 pub async fn nothing_here(uri: Uri) -> Problem {
@@ -80,23 +117,35 @@ pub async fn only_post(method: Method) -> Problem {
     Problem::method_not_allowed(&method, "POST")
 }
 
-pub async fn only_list(method: Method, Path(kind): Path<String>) -> Problem {
-    // A decommission is made by deleting a cluster, and can only be forgotten.
-    let allowed = match kind.as_str() {
-        DECOMMISSIONS => "GET, HEAD",
-        _ => "GET, HEAD, POST",
-    };
-    Problem::method_not_allowed(&method, allowed)
+/// A decommission is made by deleting a cluster, and can only be forgotten.
+pub const OF_DECOMMISSIONS: &str = "GET, HEAD";
+pub const OF_DECOMMISSION: &str = "GET, HEAD, DELETE";
+
+pub async fn only_list(State(app): State<Arc<App>>, method: Method, Path(kind): Path<String>, uri: Uri) -> Problem {
+    match kind.as_str() {
+        DECOMMISSIONS => Problem::method_not_allowed(&method, OF_DECOMMISSIONS),
+        kind if is_kind(&app, kind) => Problem::method_not_allowed(&method, "GET, HEAD, POST"),
+        _ => nothing_here(uri).await,
+    }
+}
+
+fn is_kind(app: &App, kind: &str) -> bool {
+    app.fleet().kinds().get(kind).is_some()
 }
 
 pub async fn only_kind(method: Method) -> Problem {
     Problem::method_not_allowed(&method, "GET, HEAD, PUT, DELETE")
 }
 
-pub async fn only_resource(method: Method, Path((kind, _)): Path<(String, String)>) -> Problem {
-    let allowed = match kind.as_str() {
-        DECOMMISSIONS => "GET, HEAD, DELETE",
-        _ => "GET, HEAD, PUT, PATCH, DELETE",
-    };
-    Problem::method_not_allowed(&method, allowed)
+pub async fn only_resource(
+    State(app): State<Arc<App>>,
+    method: Method,
+    Path((kind, _)): Path<(String, String)>,
+    uri: Uri,
+) -> Problem {
+    match kind.as_str() {
+        DECOMMISSIONS => Problem::method_not_allowed(&method, OF_DECOMMISSION),
+        kind if is_kind(&app, kind) => Problem::method_not_allowed(&method, "GET, HEAD, PUT, PATCH, DELETE"),
+        _ => nothing_here(uri).await,
+    }
 }

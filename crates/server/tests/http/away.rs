@@ -10,6 +10,7 @@ use flux_resourceset::app::compact::{Old, compact};
 use flux_resourceset::http::Api;
 use serde_json::json;
 use store::{AuditQuery, AuditRecord, CommitError, Export, Memory, Restore, Store, StoreError};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::support::{DEMO, DEMO_DNS, PATHS, Setup, WRITE};
@@ -199,11 +200,12 @@ async fn who_was_away_while_the_log_was_compacted_reads_the_store_anew() {
     crate::support::until("the follower has seen it", || follower.revision() == 7).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn while_the_fleet_is_being_read_the_server_is_alive_and_not_ready() {
+    let (_never, real) = watch::channel(None);
     let ask = async |path: &str| {
         let request = axum::http::Request::get(path).body(Body::empty()).unwrap();
-        Api::starting().oneshot(request).await.unwrap()
+        Api::starting(real.clone()).oneshot(request).await.unwrap()
     };
     assert_eq!(ask("/health").await.status(), 200);
     for path in [
@@ -217,4 +219,20 @@ async fn while_the_fleet_is_being_read_the_server_is_alive_and_not_ready() {
         assert_eq!(response.headers()["content-type"], "application/problem+json");
         assert!(response.headers().contains_key("retry-after"));
     }
+}
+
+#[tokio::test]
+async fn who_asks_a_moment_too_early_is_answered_when_the_fleet_is_there() {
+    let setup = Setup::default().start().await;
+    let (there, real) = watch::channel(None);
+    let request = axum::http::Request::get("/namespaces").header("authorization", format!("Bearer {WRITE}"));
+    let asked = Api::starting(real).oneshot(request.body(Body::empty()).unwrap());
+    let arrives = async {
+        tokio::task::yield_now().await;
+        there.send_replace(Some(Api::new(setup.app.clone())));
+    };
+    let (response, ()) = tokio::join!(asked, arrives);
+    let response = response.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["connection"], "close");
 }

@@ -9,12 +9,32 @@ use crate::support::{DEMO_DNS, READ, Setup, TestApp, bare};
 
 async fn metrics(app: &TestApp) -> String {
     let reply = app.get("/metrics").token(READ).await.expect(200);
-    assert!(
-        reply.header("content-type").starts_with("application/openmetrics-text"),
-        "{:?}",
-        reply.headers
-    );
+    assert_eq!(reply.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
     reply.text().to_owned()
+}
+
+#[tokio::test]
+async fn who_asks_for_open_metrics_gets_them() {
+    let app = TestApp::start().await;
+    metrics(&app).await;
+    let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let reply = app
+        .get("/metrics")
+        .token(READ)
+        .header("accept", accept)
+        .await
+        .expect(200);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(reply.header("content-type"), kind);
+    let (open, classic) = (reply.text().to_owned(), metrics(&app).await);
+    assert!(open.contains("\n# TYPE flux_resourceset_writes counter\n"), "{open}");
+    assert!(
+        classic.contains("\n# TYPE flux_resourceset_writes_total counter\n"),
+        "{classic}"
+    );
+    assert!(open.ends_with("# EOF\n") && !classic.contains("# EOF"));
+    let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(samples(&open), samples(&classic));
 }
 
 /// The value of the one sample whose name and labels are these.

@@ -192,7 +192,7 @@ fn metrics_need_the_read_token_on_the_main_address_and_none_on_their_own() {
                 reply
                     .header("content-type")
                     .unwrap()
-                    .starts_with("application/openmetrics-text")
+                    .starts_with("text/plain; version=0.0.4")
             );
             for name in [
                 "flux_resourceset_polls_total{kind=\"namespaces\",status=\"404\"} 1",
