@@ -239,7 +239,8 @@ impl Fleet {
         edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
         for change in rest {
             let went_with_its_kind = kinds.iter().any(|kind| kind.id == change.kind && kind.after.is_none());
-            if change.after.is_some() || !went_with_its_kind {
+            // Clusters are kept apart from definitions, and do not go by themselves.
+            if change.after.is_some() || !went_with_its_kind || &*change.kind == CLUSTERS {
                 edit.put(&change.kind, change.id.clone(), change.after.clone(), None)?;
             }
         }

@@ -1093,10 +1093,8 @@ impl Draft<'_> {
                 };
                 if dependency == &**id {
                     problem(format!("{} \"{id}\" depends on itself", kind.singular));
-                } else if all.get(dependency).is_none() {
-                    if !old.contains(dependency) {
-                        problem(format!("there is no {} \"{dependency}\"", kind.singular));
-                    }
+                } else if all.get(dependency).is_none() && !old.contains(dependency) {
+                    problem(format!("there is no {} \"{dependency}\"", kind.singular));
                 }
             }
         }

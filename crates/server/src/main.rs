@@ -239,6 +239,7 @@ fn start_logging(config: &Config) -> Result<(), ConfigError> {
 
 async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), Failure> {
     let mut wanted_to_stop = std::pin::pin!(wanted_to_stop());
+    outlive_large_files();
     let tokens = Arc::new(Tokens::load(config)?);
     let override_text = match &config.openapi_file {
         None => None,
@@ -353,6 +354,12 @@ async fn start(
             (started, Some(following))
         }
     })
+}
+
+/// Makes a write that passes the limit on file sizes an error like that of a full disk; by itself it ends the process.
+fn outlive_large_files() {
+    const SIGXFSZ: i32 = 25;
+    let _as_it_is = signal(SignalKind::from_raw(SIGXFSZ));
 }
 
 /// The signal that ends the server. Counts from the call on, not from when it is awaited: a process that is the first of its

@@ -19,12 +19,13 @@ pub enum Right {
 }
 
 /// Somebody who showed a good token.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     pub name: Arc<str>,
     pub right: Right,
 }
 
+#[derive(PartialEq, Eq)]
 struct Token {
     digest: [u8; 32],
     actor: Actor,
@@ -97,12 +98,15 @@ impl Tokens {
         let mut complained = None;
         loop {
             tokio::time::sleep(EVERY).await;
-            match self.read_sources() {
+            // On a thread of its own: a file may be on a mount that hangs.
+            let this = self.clone();
+            let Ok(tokens) = tokio::task::spawn_blocking(move || this.read_sources()).await else {
+                return;
+            };
+            match tokens {
                 Ok(tokens) => {
                     complained = None;
-                    let now = self.current.load();
-                    let same = |(a, b): (&Token, &Token)| a.digest == b.digest && a.actor.name == b.actor.name;
-                    if tokens.len() != now.len() || !tokens.iter().zip(now.iter()).all(same) {
+                    if tokens != **self.current.load() {
                         info!(tokens = tokens.len(), "token files changed");
                         self.current.store(Arc::new(tokens));
                     }
@@ -137,12 +141,17 @@ fn collect(
         add(unnamed, token);
     }
     if let Some(path) = &source.file {
-        let lines = read_lines(variable, path)?;
-        for line in lines.iter() {
-            match line.split_once(':') {
-                Some((name, token)) if is_name(name) && !token.is_empty() => add(name, token),
-                _ => add(unnamed, line),
+        for (number, line) in read_lines(variable, path)? {
+            let named = line.split_once(':').map(|(name, token)| (name, token.trim_start()));
+            let (name, token) = named
+                .filter(|(name, token)| is_name(name) && !token.is_empty())
+                .unwrap_or((unnamed, &line));
+            // No client could send it, and nobody would know why it is refused.
+            if token.contains(char::is_whitespace) {
+                let problem = format!("{}, line {number}: a token has no blanks in it", path.display());
+                return Err(ConfigError::new(variable, problem));
             }
+            add(name, token);
         }
     }
     Ok(())
@@ -152,14 +161,14 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-@".contains(c))
 }
 
-fn read_lines(variable: &'static str, path: &Path) -> Result<Vec<String>, ConfigError> {
+/// The lines that hold something, by number.
+fn read_lines(variable: &'static str, path: &Path) -> Result<Vec<(usize, String)>, ConfigError> {
     let problem = |text: String| ConfigError::new(variable, format!("{}: {text}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    let lines = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let lines: Vec<_> = lines.map(str::to_owned).collect();
+    let text = text.trim_start_matches('\u{feff}');
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let lines: Vec<_> = lines.map(|(number, line)| (number, line.to_owned())).collect();
     match lines.is_empty() {
         true => Err(problem("holds no token".into())),
         false => Ok(lines),

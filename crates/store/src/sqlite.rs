@@ -151,6 +151,7 @@ impl Store for Sqlite {
     }
 
     async fn head(&self) -> Result<Head, StoreError> {
+        self.file.check()?;
         let read = async { head(&mut *self.readers.acquire().await?).await };
         read.await.map_err(|e| self.error(&e))
     }
@@ -187,6 +188,7 @@ impl Store for Sqlite {
         }
         let records = chain(base, batches);
         let mut turn = self.writer.lock().await;
+        self.file.check()?;
         let holds = std::mem::take(&mut turn.holds);
         // Out of its place while it works: if this future is dropped, the connection is too, and SQLite rolls back.
         let mut conn = match turn.conn.take() {

@@ -390,3 +390,22 @@ async fn a_file_that_must_be_there_is_not_created() {
     assert!(error.to_string().contains("cannot be opened"), "{error}");
     assert!(!folder.path().join("a").exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_gone_takes_no_more_writes() {
+    let folder = TempDir::new().unwrap();
+    let (file, elsewhere) = (folder.path().join("fleet.db"), folder.path().join("moved.db"));
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    let head = write(&store, "a").await;
+
+    std::fs::rename(&file, &elsewhere).unwrap();
+    let lost = store.commit(head, &[batch("b")]).await.unwrap_err();
+    assert!(lost.to_string().contains("not there any more"), "{lost}");
+    assert!(store.head().await.is_err());
+    std::fs::write(&file, "").unwrap();
+    let lost = store.commit(head, &[batch("b")]).await.unwrap_err();
+    assert!(lost.to_string().contains("another file has taken its place"), "{lost}");
+
+    std::fs::rename(&elsewhere, &file).unwrap();
+    write(&store, "b").await;
+}

@@ -9,6 +9,7 @@ use super::changes::last_by;
 use crate::args::{WriteArgs, given, kind_names, selector};
 use crate::consent::{ConsentArgs, Proposal};
 use crate::error::{ApiError, Code, Failure};
+use crate::output::escaped;
 use crate::session::{Session, text};
 
 #[derive(Args, Clone, Debug)]
@@ -95,7 +96,10 @@ fn last_of_ours(session: &Session<'_>) -> Result<u64, Failure> {
         .map(|record| format!("{}/{}", text(&record["kind"]), text(&record["id"])));
     let names: Vec<String> = names.collect();
     let reason = first["reason"].as_str();
-    let reason = reason.map(|reason| format!(", \"{reason}\"")).unwrap_or_default();
+    // Anybody's words, just where somebody decides.
+    let reason = reason
+        .map(|reason| format!(", \"{}\"", escaped(reason)))
+        .unwrap_or_default();
     session.printer.note(&format!(
         "taking back revision {} by {actor}, {}{reason}: {}",
         first["revision"],

@@ -11,7 +11,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 
 use self::jsonpath::JsonPath;
-pub(crate) use self::table::{Table, cell};
+pub(crate) use self::table::{Table, cell, escaped};
 use crate::error::Failure;
 
 /// What stdout has.

@@ -117,7 +117,7 @@ impl Table {
 }
 
 /// Text without control characters: a value must neither break a row nor steer the terminal.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c.is_control() {

@@ -93,6 +93,15 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
         None => Vec::new(),
     };
     let mut fleet = load(store).await?;
+    if let Seed::Named(path) = &config.seed
+        && fleet.revision() != Revision::ZERO
+        && !path.exists()
+    {
+        warn!(
+            "SEED_FILE: {} is not there; the store holds a fleet, so it is not needed",
+            path.display()
+        );
+    }
     // Several processes may start together: whoever comes second follows the first.
     while fleet.revision() == Revision::ZERO {
         if config.backend == Backend::Postgres && config.mode == Mode::ReadOnly {

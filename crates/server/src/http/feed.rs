@@ -142,8 +142,11 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     if let Some(checkpoint) = checkpoint.filter(|checkpoint| at < checkpoint.head.revision) {
         return Err(StoreError::Compacted(checkpoint.head.revision).into());
     }
-    if let Some(digest) = digest {
-        same_history(&app, Head { revision: at, digest }).await?;
+    match digest {
+        Some(digest) => same_history(&app, Head { revision: at, digest }).await?,
+        // Another replica may be ahead of this one, but not of the store.
+        None if at > now.revision => ends_before(app.store.head().await?.revision, at)?,
+        None => {}
     }
     let feed = Feed {
         app,
@@ -193,11 +196,20 @@ async fn same_history(app: &App, last: Head) -> Result<(), Problem> {
     if app.store.holds(last).await? {
         return Ok(());
     }
-    let (revision, ends) = (last.revision, app.store.head().await?.revision);
-    Err(Problem::conflict(match revision > ends {
-        true => format!("this log ends at revision {ends}, before {revision}"),
-        false => format!("revision {revision} has another digest here: this log is of another history"),
-    }))
+    ends_before(app.store.head().await?.revision, last.revision)?;
+    let revision = last.revision;
+    Err(Problem::conflict(format!(
+        "revision {revision} has another digest here: this log is of another history"
+    )))
+}
+
+fn ends_before(ends: Revision, revision: Revision) -> Result<(), Problem> {
+    let detail = || format!("this log ends at revision {ends}, before {revision}");
+    if revision > ends {
+        Err(Problem::conflict(detail()))
+    } else {
+        Ok(())
+    }
 }
 
 /// Somebody who follows the log. What it has not seen stays in the store until it takes it.

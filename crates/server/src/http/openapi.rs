@@ -428,14 +428,14 @@ impl Operation {
             self.parameters
                 .push(json!({"name": name, "in": "header", "description": description, "schema": schema}));
         }
-        let number = json!({"type": "integer", "minimum": 0});
         let manifests = "Of a dry run: also the Kubernetes objects that would change, for 100 clusters unless limit says otherwise.";
         self.parameters
             .push(query("manifests", manifests, &json!({"type": "boolean"})));
-        for (name, description) in [
-            ("limit", "Of a dry run: how many clusters."),
-            ("offset", "Of a dry run: from which cluster on."),
+        for (name, description, least) in [
+            ("limit", "Of a dry run: how many clusters.", 1),
+            ("offset", "Of a dry run: from which cluster on.", 0),
         ] {
+            let number = json!({"type": "integer", "minimum": least});
             self.parameters.push(query(name, description, &number));
         }
         self.problem(400, "The request cannot be read.")
@@ -622,7 +622,11 @@ fn service_paths(paths: &mut Map<String, Value>) {
         "ready",
         "Readiness: there is a snapshot to answer from, and it is not older than MAX_STALENESS.",
     );
-    add(paths, "/ready", "get", operation.answer(200, "Ready.", ready));
+    let operation = operation.answer(200, "Ready.", ready).problem(
+        503,
+        "The fleet is still being read, or what is served is older than MAX_STALENESS.",
+    );
+    add(paths, "/ready", "get", operation);
     let openapi = Operation::new("service", "openapi", "This document.");
     add(
         paths,
@@ -876,8 +880,9 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         let summary =
             "What is accepted and will not do what it seems to: dangling references, dependencies that stall.";
         let operation = Operation::new(name, "diagnose_cluster", summary).reads();
-        let operation =
-            missing(id(operation)).answer(200, "The findings.", json!({"type": "array", "items": diagnostic}));
+        let operation = missing(id(operation))
+            .answer(200, "The findings.", json!({"type": "array", "items": diagnostic}))
+            .problem(400, "A parameter that is not known or makes no sense.");
         add(paths, "/clusters/{id}/diagnostics", "get", operation);
     } else {
         let usage = json!({

@@ -187,7 +187,7 @@ async fn the_name_of_a_token_is_the_actor_in_the_log() {
     let mut setup = Setup::default();
     let file = setup.file(
         "write-tokens",
-        "# rotated weekly\nalice:first\n\nci@example.com:second\nunnamed\nnot a name:odd\n",
+        "# rotated weekly\nalice:first\n\nci@example.com:second\nunnamed\nnot+a+name:odd\n",
     );
     setup.config.write_tokens = Some(TokenSource {
         token: Some(WRITE.into()),
@@ -196,7 +196,7 @@ async fn the_name_of_a_token_is_the_actor_in_the_log() {
     let readers = setup.file("read-tokens", "bob:third\n");
     setup.config.read_tokens.file = Some(readers);
     let app = setup.start().await;
-    for (n, token) in ["first", "second", "unnamed", "not a name:odd", WRITE]
+    for (n, token) in ["first", "second", "unnamed", "not+a+name:odd", WRITE]
         .iter()
         .enumerate()
     {

@@ -426,6 +426,10 @@ async fn the_past_can_be_read() {
         .await
         .expect(200);
     assert_eq!(manifests.text().matches("kind: Namespace").count(), 3);
+    // Before there was anything.
+    app.get(format!("{demo}/manifests?revision=0"))
+        .await
+        .problem(404, "not-found");
 }
 
 #[tokio::test]

@@ -217,6 +217,44 @@ fn a_body_that_is_too_large_is_413() {
     server.reader().get("/clusters").expect(200);
 }
 
+/// Most clients send everything before they read anything.
+#[test]
+fn who_sends_all_of_a_body_that_is_refused_gets_the_reply() {
+    const SIZE: usize = 20 << 20;
+    let folder = Folder::new();
+    let server = folder.crud().start();
+    let length = SIZE.to_string();
+    for (client, status) in [
+        (server.writer(), 413),
+        (server.reader(), 403),
+        (server.anonymous(), 401),
+    ] {
+        let mut connection = open(&server);
+        let head = client.head("POST", "/clusters", &[("content-length", &length)]);
+        connection.send(head).unwrap();
+        let piece = "x".repeat(1 << 16);
+        for _ in 0..SIZE / piece.len() {
+            connection.send(&piece).unwrap();
+        }
+        connection.reply().unwrap().expect(status);
+    }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_like_a_full_disk() {
+    let folder = Folder::new();
+    let lowered = ["sh", "-c", "ulimit -f 2000 && exec \"$0\""];
+    let server = folder.crud().under(&lowered).start();
+    let write = |n: usize| {
+        let text = "x".repeat(60_000);
+        let namespace = json!({"id": format!("n-{n}"), "annotations": {"a": text}});
+        server.writer().post("/namespaces", &namespace).status
+    };
+    let refused = (0..100).map(write).find(|status| *status != 201);
+    assert_eq!(refused, Some(503));
+    server.reader().get("/namespaces/n-0").expect(200);
+}
+
 #[test]
 fn who_has_no_right_is_told_before_the_body_is_read() {
     let folder = Folder::new();

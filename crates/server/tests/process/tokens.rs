@@ -87,17 +87,32 @@ fn a_file_that_changes_is_followed_and_a_broken_one_keeps_the_old_tokens() {
 }
 
 #[test]
+fn a_token_that_is_moved_to_the_other_file_has_the_other_right() {
+    let folder = Folder::new();
+    folder.write("read", "flux:aaaa\n");
+    folder.write("write", "\u{feff}ci: bbbb\nann:cccc\n");
+    let server = start(&folder);
+    assert!(writes(&server, "bbbb"));
+    folder.write("read", "flux:aaaa\nci:bbbb\n");
+    folder.write("write", "ann:cccc\n");
+    eventually("it only reads", || status(&server, "bbbb") == READS);
+    folder.write("read", "flux:aaaa\nci:bb bb\n");
+    server.process.line("read, line 2: a token has no blanks in it");
+    assert_eq!(status(&server, "bbbb"), READS);
+}
+
+#[test]
 fn the_name_of_a_token_is_the_actor_of_its_changes() {
     let folder = Folder::new();
     folder.write("read", "auditor:read-a\n");
-    folder.write("write", "ci@example.com:write-a\nwrite-b\nodd name:write-c\n");
+    folder.write("write", "ci@example.com:write-a\nwrite-b\nodd+name:write-c\n");
     let server = start(&folder);
     assert_eq!(status(&server, "read-a"), READS);
     let write = |token: &str, id: &str| server.with(token).post("/clusters", &cluster(id)).expect(201);
     write("write-a", "a");
     write("write-b", "b");
     // What has no name in front is a token as a whole.
-    write("odd name:write-c", "c");
+    write("odd+name:write-c", "c");
     let reader = server.with("read-a");
     let changes = reader.get("/changes?kind=clusters").expect(200).json();
     let actors: Vec<_> = changes
@@ -112,7 +127,7 @@ fn the_name_of_a_token_is_the_actor_of_its_changes() {
     assert_eq!(of("ci@example.com")[0]["id"], "a");
 
     // A name alone can change, too.
-    folder.write("write", "cd@example.com:write-a\nwrite-b\nodd name:write-c\n");
+    folder.write("write", "cd@example.com:write-a\nwrite-b\nodd+name:write-c\n");
     eventually("the first token has its new name", || {
         let id = format!("d-{}", server.with("write-a").ids("clusters").len());
         write("write-a", &id);

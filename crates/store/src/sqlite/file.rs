@@ -1,7 +1,10 @@
 //! The database file: how it is named, opened, recognised, migrated, and spoken of in errors.
 
-use std::path::{self, PathBuf};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{self, Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
@@ -43,6 +46,8 @@ const STAND_BACK: i32 = 10;
 pub(super) struct File {
     path: PathBuf,
     create: bool,
+    /// Which file it was when it was opened first: device and number.
+    identity: Arc<OnceLock<(u64, u64)>>,
     pub(super) options: SqliteConnectOptions,
 }
 
@@ -94,7 +99,12 @@ impl File {
             .pragma("journal_size_limit", MAX_LOG.to_string())
             .row_buffer_size(1024)
             .disable_statement_logging();
-        Ok(File { path, create, options })
+        Ok(File {
+            path,
+            create,
+            identity: Arc::default(),
+            options,
+        })
     }
 
     /// The same, never created.
@@ -124,7 +134,29 @@ impl File {
             self.run(&mut conn, migration).await?;
         }
         self.run(&mut conn, "COMMIT").await?;
+        if let Ok(found) = identity(&self.path) {
+            self.identity.get_or_init(|| found);
+        }
         Ok(conn)
+    }
+
+    /// Makes sure that the file is still where it was. One that was removed or replaced can be written to as long as it is open,
+    /// and everything would be gone with the process.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let Some(opened) = self.identity.get() else {
+            return Ok(());
+        };
+        let detail = match identity(&self.path) {
+            Ok(found) if found == *opened => return Ok(()),
+            Ok(_) => {
+                "another file has taken its place since it was opened: restart on the one that is meant".to_owned()
+            }
+            Err(e) => format!("it is not there any more ({e}): put back what was moved, or restore a backup"),
+        };
+        Err(StoreError::Unavailable {
+            place: self.place(),
+            detail,
+        })
     }
 
     /// Opens a connection whose work stands back behind the polls when there is more to do than cores: a thread has the
@@ -228,6 +260,11 @@ impl File {
             _ => StoreError::Unavailable { place, detail },
         }
     }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = std::fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// SQLite's primary result code, <https://www.sqlite.org/rescode.html>.
