@@ -123,6 +123,11 @@ impl Problem {
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
     }
 
+    pub fn unsupported_coding(given: &str) -> Self {
+        let detail = format!("the content encoding \"{given}\" is not known: send the body as it is");
+        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+    }
+
     pub fn invalid(errors: Vec<Violation>) -> Self {
         Refusal::invalid(errors).into()
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
-use axum::http::header::{CONTENT_TYPE, IF_MATCH};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, Uri};
 use fleet::budget::Confirmation;
 use fleet::log::Digest;
@@ -22,12 +22,12 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The body of a write, parsed by its content type.
 pub async fn document(headers: &HeaderMap, body: Body, limit: usize) -> Result<Value, Problem> {
-    parse(&media_type(headers), &read(body, limit).await?)
+    parse(&media_type(headers), &read(headers, body, limit).await?)
 }
 
 /// The body of a kind, which is a file of YAML more often than not: without a content type it may be that, too.
 pub async fn kind(headers: &HeaderMap, body: Body) -> Result<Value, Problem> {
-    let (kind, bytes) = (media_type(headers), read(body, MOST_DOCUMENT).await?);
+    let (kind, bytes) = (media_type(headers), read(headers, body, MOST_DOCUMENT).await?);
     let is_yaml = kind.is_empty() && !bytes.trim_ascii_start().starts_with(b"{");
     parse(if is_yaml { "application/yaml" } else { &kind }, &bytes)
 }
@@ -57,7 +57,7 @@ pub async fn patch(headers: &HeaderMap, body: Body) -> Result<(Form, Value), Pro
             return Err(Problem::unsupported_media_type(other, known));
         }
     };
-    Ok((form, json(&read(body, MOST_DOCUMENT).await?)?))
+    Ok((form, json(&read(headers, body, MOST_DOCUMENT).await?)?))
 }
 
 fn media_type(headers: &HeaderMap) -> String {
@@ -72,7 +72,11 @@ fn json(bytes: &[u8]) -> Result<Value, Problem> {
     fleet::json::parse(bytes).map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
 }
 
-async fn read(body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {
+async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {
+    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+        let coding = coding.to_str().unwrap_or_default();
+        return Err(Problem::unsupported_coding(coding));
+    }
     // Before anything is read: who asks with `Expect: 100-continue` need not send it.
     if body.size_hint().lower() > limit as u64 {
         return Err(Problem::too_large(limit));

@@ -182,6 +182,7 @@ async fn bodies_that_are_too_large_or_of_a_kind_that_is_not_known() {
         app.patch("/namespaces/podinfo", &json!({}))
             .content("application/yaml", "labels: {}"),
         app.post("/batch", &json!({})).content("text/plain", "{}"),
+        app.post("/batch", &json!({})).header("content-encoding", "gzip"),
     ];
     insta::assert_snapshot!("415", all(calls).await);
 }
