@@ -1,6 +1,7 @@
 //! JSON as text in one canonical form: keys sorted, no blanks. Equal documents are equal bytes, on every replica, whatever
 //! feature flags another crate switches on in `serde_json`.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,6 +41,15 @@ impl Json {
     /// The parsed document. The text was written by [`Json::new`], so it parses.
     pub fn parse(&self) -> Value {
         serde_json::from_str(&self.0).expect("canonical JSON parses")
+    }
+
+    /// One field of the document. Passes over the others, which takes a fraction of the time that reading them all does.
+    pub fn field(&self, name: &str) -> Option<Value> {
+        match serde_json::from_str::<HashMap<&str, &RawValue>>(&self.0) {
+            Ok(fields) => serde_json::from_str(fields.get(name)?.get()).ok(),
+            // A name that needs escapes cannot be looked at in place.
+            Err(_) => self.parse().get_mut(name).map(Value::take),
+        }
     }
 }
 
@@ -225,6 +235,16 @@ pub fn write_str(text: &str, out: &mut String) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn one_field_is_what_the_whole_document_has_there() {
+        let document = serde_json::json!({"a": {"b": [1, null]}, "c": "d", "odd \"name\"": 2, "n": null});
+        for value in [document.clone(), serde_json::json!({"a": {"b": [1, null]}, "n": null})] {
+            for name in ["a", "c", "odd \"name\"", "n", "nope", "b"] {
+                assert_eq!(Json::new(&value).field(name).as_ref(), value.get(name), "{name}");
+            }
+        }
+    }
 
     #[test]
     fn keys_are_sorted_at_every_depth() {

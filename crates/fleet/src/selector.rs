@@ -75,8 +75,6 @@ impl Selector {
 
     pub fn matches(&self, kind: &Kind, cluster: &Cluster) -> bool {
         let head = cluster.head();
-        // The document is parsed only for what is not at hand.
-        let mut parsed: Option<Value> = None;
         self.requirements
             .iter()
             .all(|requirement| match requirement.key.as_str() {
@@ -85,14 +83,16 @@ impl Selector {
                 "cluster_name" => requirement.test.holds(Some(&head.name)),
                 "cluster_dns" => requirement.test.holds_for_dns(&head.dns_key),
                 key => {
-                    let document = parsed.get_or_insert_with(|| cluster.document().body.parse());
+                    let body = &cluster.document().body;
                     let value = match kind.is_scalar_field(key) {
-                        true => document.get(key),
-                        false => document.get("labels").and_then(|labels| labels.get(key)),
+                        true => body.field(key),
+                        false => body
+                            .field("labels")
+                            .and_then(|mut labels| labels.get_mut(key).map(Value::take)),
                     };
                     match value {
                         None | Some(Value::Null) => requirement.test.holds(None),
-                        Some(Value::String(text)) => requirement.test.holds(Some(text)),
+                        Some(Value::String(text)) => requirement.test.holds(Some(&text)),
                         Some(other) => requirement.test.holds(Some(&other.to_string())),
                     }
                 }

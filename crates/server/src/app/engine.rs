@@ -710,7 +710,10 @@ impl Task {
                 Err(error) => return self.complain(&error),
             }
         }
-        self.metrics.histories.inc();
+        // A mirror fills its store anew by itself, and counts that.
+        if self.metrics.mirror.is_none() {
+            self.metrics.histories.inc();
+        }
         let because = match (&self.epoch, &epoch) {
             (Some(_), Some(_)) if another => "it was filled from a backup, or made anew",
             (Some(_), Some(_)) => "it lost commits, as by a failover to a standby that was behind",
