@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench clean
+.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench scale clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -85,6 +85,10 @@ docs-check: docs ## Draw every diagram of the book in headless Chromium, without
 bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/benchmarks.md (about 10 minutes).
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- --out docs/src/benchmarks.md
+
+scale: ## Measure what fleets of up to a million clusters take; writes docs/src/scale.md (about 10 minutes, 6 GiB of memory).
+	cargo build --release --package flux-resourceset
+	cargo run --release --package bench -- scale --out docs/src/scale.md
 
 clean: ## Remove what was built, the demo's database and its kind cluster.
 	scripts/demo/kind-delete.sh --if-any

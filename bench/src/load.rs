@@ -59,9 +59,9 @@ pub(crate) struct Tally {
 }
 
 impl Source {
-    pub(crate) fn polls(clusters: &[Cluster]) -> Self {
+    pub(crate) fn polls<'a>(clusters: impl Iterator<Item = &'a Cluster>) -> Self {
         let each = |cluster: &Cluster| PATHS.map(|path| poll(&cluster.dns, path));
-        Self::Polls(clusters.iter().flat_map(each).collect())
+        Self::Polls(clusters.flat_map(each).collect())
     }
 
     pub(crate) fn writes(clusters: Arc<Vec<Cluster>>) -> Self {

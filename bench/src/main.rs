@@ -6,6 +6,7 @@ mod load;
 mod measure;
 mod replicas;
 mod report;
+mod scale;
 mod server;
 mod yardstick;
 
@@ -61,6 +62,15 @@ enum Sub {
         #[arg(long)]
         size: usize,
     },
+    /// Measure what a fleet takes, in several sizes
+    Scale {
+        /// How many clusters; may be repeated
+        #[arg(long, value_name = "COUNT", default_values_t = [10_000, 100_000, 1_000_000])]
+        clusters: Vec<usize>,
+        /// Also write the table as a page of the documentation
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -99,11 +109,30 @@ async fn interrupted() -> Error {
     "interrupted".into()
 }
 
+impl Args {
+    fn binary(&self) -> Result<PathBuf> {
+        let beside = std::env::current_exe()?.with_file_name("flux-resourceset");
+        let binary = std::path::absolute(self.server.as_ref().unwrap_or(&beside))?;
+        match binary.is_file() {
+            true => Ok(binary),
+            false => {
+                let binary = binary.display();
+                Err(format!("no server at {binary}: build it first, or name it with --server").into())
+            }
+        }
+    }
+}
+
 async fn run(args: &Args) -> Result<bool> {
     // One connection per poll leaves thousands of them open, here and in the yardstick, which inherits the limit.
     rlimit::increase_nofile_limit(16 * 1024)?;
-    if let Some(Sub::Yardstick { size }) = args.command {
-        yardstick::serve(size).await?;
+    match &args.command {
+        Some(Sub::Yardstick { size }) => yardstick::serve(*size).await?,
+        Some(Sub::Scale { clusters, out }) => {
+            scale::run(&args.binary()?, &args.dir, clusters, out.as_deref()).await?;
+            return Ok(false);
+        }
+        None => {}
     }
     // Many short turns and not few long ones: what slows the machine down lasts for seconds, and should hit both sides.
     let (turns, turn) = (if args.quick { 5 } else { 21 }, Duration::from_secs(1));
@@ -111,14 +140,10 @@ async fn run(args: &Args) -> Result<bool> {
     if args.self_check {
         bench.self_check().await?;
     } else {
-        let beside = std::env::current_exe()?.with_file_name("flux-resourceset");
-        let binary = std::path::absolute(args.server.as_ref().unwrap_or(&beside))?;
-        if !binary.is_file() {
-            let binary = binary.display();
-            return Err(format!("no server at {binary}: build it first, or name it with --server").into());
-        }
         bench
-            .product(&binary, |part| args.only.is_empty() || args.only.contains(&part))
+            .product(&args.binary()?, |part| {
+                args.only.is_empty() || args.only.contains(&part)
+            })
             .await?;
     }
     println!("{}", bench.report.table());

@@ -24,14 +24,14 @@ const READERS: usize = 64;
 const SELF_CHECK_SIZE: usize = 1_000;
 
 /// A generated fleet, and the folder of the file it is in.
-struct Fleet {
-    dir: TempDir,
-    file: PathBuf,
-    clusters: Arc<Vec<Cluster>>,
+pub(crate) struct Fleet {
+    pub(crate) dir: TempDir,
+    pub(crate) file: PathBuf,
+    pub(crate) clusters: Arc<Vec<Cluster>>,
 }
 
 impl Fleet {
-    fn generate(count: usize, parent: &Path) -> Result<Self> {
+    pub(crate) fn generate(count: usize, parent: &Path) -> Result<Self> {
         let dir = TempDir::with_prefix_in("flux-resourceset-bench-", parent)?;
         let file = dir.path().join("fleet.jsonl");
         let mut out = BufWriter::new(File::create(&file)?);
@@ -118,7 +118,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn polls(&mut self, yardstick: &Server, product: &Server, clusters: &[Cluster]) -> Result<()> {
-        let source = Arc::new(Source::polls(clusters));
+        let source = Arc::new(Source::polls(clusters.iter()));
         for (name, connections) in [
             ("kept connections", Connections::Kept),
             ("one connection per poll", Connections::OnePerRequest),
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn writers(&mut self, server: &Server, fleet: &Fleet) -> Result<()> {
-        let polls = Arc::new(Source::polls(&fleet.clusters));
+        let polls = Arc::new(Source::polls(fleet.clusters.iter()));
         let writes = Arc::new(Source::writes(fleet.clusters.clone()));
         let readers = self.load(server, &polls, READERS, Connections::Kept);
         let writers = |count| self.load(server, &writes, count, Connections::Kept);

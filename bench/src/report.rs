@@ -103,7 +103,7 @@ with it; the five processes share a PostgreSQL server, which is started for it i
 from 1 is the noise of the machine.
 ";
 
-fn machine(dir: &Path) -> String {
+pub(crate) fn machine(dir: &Path) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let model = cpus

@@ -62,22 +62,34 @@ impl Server {
 
     /// Loads a fleet into a new SQLite database in `dir` and starts the server on it, as a user would.
     pub(crate) async fn product(binary: &Path, dir: &Path, fleet: &Path) -> Result<Self> {
-        let url = format!("sqlite://{}?mode=rwc", dir.join(DATABASE).display());
-        Self::filled(binary, dir, fleet, &url).await
+        let url = Self::import(binary, dir, fleet).await?;
+        Self::started(binary, dir, &url, "crud").await
     }
 
-    /// The same with any database that is empty yet.
+    /// Only loads it. Returns the URL of the database.
+    pub(crate) async fn import(binary: &Path, dir: &Path, fleet: &Path) -> Result<String> {
+        let url = format!("sqlite://{}?mode=rwc", dir.join(DATABASE).display());
+        Self::import_into(binary, dir, fleet, &url).await?;
+        Ok(url)
+    }
+
+    /// The same as [`Self::product`] with any database that is empty yet.
     pub(crate) async fn filled(binary: &Path, dir: &Path, fleet: &Path, url: &str) -> Result<Self> {
+        Self::import_into(binary, dir, fleet, url).await?;
+        Self::started(binary, dir, url, "crud").await
+    }
+
+    async fn import_into(binary: &Path, dir: &Path, fleet: &Path, url: &str) -> Result<()> {
         let log = dir.join("import.log");
         let status = product_command(binary, dir, &log, url)?
             .arg("import")
             .arg(fleet)
             .status()
             .await?;
-        if !status.success() {
-            return Err(format!("import: {status}\n{}", tail(&log)).into());
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("import: {status}\n{}", tail(&log)).into()),
         }
-        Self::started(binary, dir, url, "crud").await
     }
 
     /// One more that reads a database.
@@ -85,7 +97,7 @@ impl Server {
         Self::started(binary, dir, url, "read-only").await
     }
 
-    async fn started(binary: &Path, dir: &Path, url: &str, mode: &str) -> Result<Self> {
+    pub(crate) async fn started(binary: &Path, dir: &Path, url: &str, mode: &str) -> Result<Self> {
         let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let log = dir.join(format!("server-{}.log", addr.port()));
         let child = product_command(binary, dir, &log, url)?
@@ -231,7 +243,7 @@ fn count_syncs(log: &str) -> Syncs {
     }
 }
 
-const DATABASE: &str = "fleet.db";
+pub(crate) const DATABASE: &str = "fleet.db";
 
 /// The product with settings of ours only: what is set in the shell of who runs this must not change the figures.
 fn product_command(binary: &Path, dir: &Path, log: &Path, url: &str) -> Result<Command> {
