@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use fleet::kind::DECOMMISSIONS;
 use serde_json::json;
 
+use super::crud::REVISION;
 use super::problem::Problem;
 use crate::app::App;
 use crate::app::mirror::{Standing, Status};
@@ -33,14 +34,15 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
         return Problem::unavailable(detail).into_response();
     }
     let mut body = json!({"status": "ok"});
+    let revision = app.fleet().revision();
     if status.is_away() || mirror.is_some() {
-        body["revision"] = json!(app.fleet().revision());
+        body["revision"] = json!(revision);
         body["age_seconds"] = age.as_secs().into();
     }
     if let Some(mirror) = mirror {
         body["mirror"] = mirror.describe();
     }
-    Json(body).into_response()
+    ([(REVISION.clone(), HeaderValue::from(revision.0))], Json(body)).into_response()
 }
 
 /// `GET /openapi.yaml`

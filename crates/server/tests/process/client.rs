@@ -24,6 +24,11 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The revision that it is of.
+    pub fn revision(&self) -> Option<u64> {
+        self.header("x-revision")?.parse().ok()
+    }
+
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }

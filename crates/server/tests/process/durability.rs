@@ -110,9 +110,9 @@ fn one_of_two_processes_is_killed_under_writes_and_the_other_goes_on() {
             writing.join().unwrap();
         });
         // It follows by itself what the other one left behind.
-        let last = other.writer().changes().last().unwrap()["revision"].clone();
+        let last = other.writer().changes().last().unwrap()["revision"].as_u64();
         eventually("everything is followed", || {
-            other.anonymous().get("/ready").json()["revision"] == last
+            other.anonymous().get("/ready").revision() == last
         });
         check(&other, &written);
     }

@@ -37,7 +37,7 @@ fn a_server_that_is_ready_is_healthy() {
     let (asked, body) = ended.stdout.split_once(": ").unwrap();
     assert_eq!(asked, format!("http://{address}/ready"));
     let body: Value = serde_json::from_str(body).unwrap();
-    assert_eq!((&body["status"], &body["revision"]), (&json!("ok"), &json!(1)));
+    assert_eq!(body, json!({"status": "ok"}));
     let ended = ask(&folder, &address, &["--live"]);
     assert_eq!(
         ended.stdout,
