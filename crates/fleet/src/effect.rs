@@ -1,13 +1,16 @@
 //! What a change does to the clusters: which inputs each is told of anew, no longer, or otherwise.
 //!
 //! It compares what each DNS name is answered before and after, for that is what Flux acts on. A DNS name that is answered 404
-//! afterwards loses nothing; one that another cluster takes over is compared with what that one is told.
+//! afterwards loses nothing; one that another cluster takes over is compared with what that one is told. A path that no kind has
+//! any more counts as an empty list, though Flux keeps what it has then, too: nobody remembers it, so whatever takes the path
+//! later would be compared with nothing.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -15,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::diagnose::{self, Diagnostic};
 use crate::diff::{Difference, differences};
 use crate::inputs::{Effective, reference_id, references};
+use crate::json::Json;
 use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind};
 use crate::log::{Change, Digest};
 use crate::refusal::{Reason, Refusal};
@@ -24,6 +28,17 @@ use crate::snapshot::{Cluster, Definitions, Fleet};
 #[derive(Clone, Debug, Default)]
 pub struct Effect {
     pub clusters: Vec<ClusterEffect>,
+    /// Clusters that selectors see otherwise.
+    pub relabelled: Vec<Relabelled>,
+}
+
+/// A cluster of which something changes that selectors go by. Which lists of clusters it leaves or joins is not known here: that
+/// depends on the selectors that are asked for.
+#[derive(Clone, Debug)]
+pub struct Relabelled {
+    pub id: Arc<str>,
+    /// The labels and fields that change.
+    pub keys: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,6 +62,9 @@ pub struct ListEffect {
     pub added: Vec<String>,
     pub removed: Vec<String>,
     pub changed: Vec<InputEffect>,
+    /// Whether the path is answered 404 afterwards: no kind has it any more.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unanswered: bool,
     /// What Flux garbage-collects: inputs that are removed, turned off, or rendered as another kind of object.
     #[serde(skip)]
     pub lost: Vec<String>,
@@ -62,6 +80,11 @@ pub struct ListEffect {
 pub struct InputEffect {
     pub id: String,
     pub fields: Vec<Difference>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for it.
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl ListEffect {
@@ -209,6 +232,10 @@ impl Effect {
         });
         Effect {
             clusters: clusters.collect(),
+            relabelled: match detail {
+                Detail::Full => relabelled(before, after, changes),
+                Detail::Losses => Vec::new(),
+            },
         }
     }
 
@@ -246,7 +273,7 @@ impl Effect {
             hash.update(text);
         };
         for change in changes {
-            let parsed = |body: &Option<crate::json::Json>| body.as_ref().map(crate::json::Json::parse);
+            let parsed = |body: &Option<Json>| body.as_ref().map(Json::parse);
             part("change");
             part(&change.kind);
             part(&change.id);
@@ -350,17 +377,18 @@ impl<'a> Comparison<'a> {
                 let kind = fleet.kinds().at_path(path)?;
                 Some((kind, fleet.definitions(&kind.name)?))
             };
-            // A path that is answered 404 afterwards takes nothing away.
-            let Some(after_side) = side(self.after) else { continue };
-            let before_side = side(self.before);
-            let old_inputs = before_side.zip(old.as_ref());
-            let old_inputs = old_inputs.map(|((kind, definitions), document)| inputs(kind, definitions, document));
-            let new_inputs = new
-                .as_ref()
-                .map(|document| inputs(after_side.0, after_side.1, document));
-            let kinds = (&**before_side.unwrap_or(after_side).0, &**after_side.0);
-            let (old_inputs, new_inputs) = (old_inputs.unwrap_or_default(), new_inputs.unwrap_or_default());
-            let list = compare_lists(kinds, &old_inputs, &new_inputs, &blocks, self.detail);
+            let (before_side, after_side) = (side(self.before), side(self.after));
+            let (Some((old_kind, _)), Some((new_kind, _))) = (before_side.or(after_side), after_side.or(before_side))
+            else {
+                continue;
+            };
+            let [old_inputs, new_inputs] = [before_side.zip(old.as_ref()), after_side.zip(new.as_ref())].map(|told| {
+                told.map_or_else(Vec::new, |((kind, definitions), document)| {
+                    inputs(kind, definitions, document)
+                })
+            });
+            let mut list = compare_lists((old_kind, new_kind), &old_inputs, &new_inputs, &blocks, self.detail);
+            list.unanswered = after_side.is_none();
             if !list.is_empty() || !list.lost.is_empty() {
                 lists.push((Arc::from(path), Arc::new(list)));
             }
@@ -406,9 +434,10 @@ impl<'a> Comparison<'a> {
                 old != new
             })
         };
+        // A cluster may set the other fields of a rule otherwise, so what the definition alone becomes says nothing.
         let objects = differs(&|kind, value| {
-            let rule = kind.render(|field| value.get(field));
-            rule.map_or(Value::Null, |rule| serde_json::json!([rule.object, rule.source]))
+            let fields = kind.flux.renders.iter().flat_map(|rule| rule.when.keys());
+            fields.map(|field| value[field].clone()).collect()
         });
         let switched = differs(&|kind, value| kind.flux.off.keys().map(|field| value[field].clone()).collect());
         let waits = differs(&|kind, value| {
@@ -492,6 +521,46 @@ fn same_references(fleet: &Fleet, old: &Cluster, new: &Cluster) -> bool {
         // Patches are the one part of an input that is not in its reference. No sane kind is turned off by them.
         old == new && !kind.flux.off.contains_key("patches")
     })
+}
+
+/// The clusters that were there and still are, with what selectors see otherwise of each. From their texts, as above.
+fn relabelled(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<Relabelled> {
+    /// Borrowed, unless it has an escape.
+    #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+    struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+    type Fields<'a> = BTreeMap<Name<'a>, &'a RawValue>;
+    fn fields(text: &str) -> Fields<'_> {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+    fn labels<'a>(all: &Fields<'a>) -> Fields<'a> {
+        let labels = all.get(&Name("labels".into()));
+        labels.map_or_else(Fields::new, |labels| fields(labels.get()))
+    }
+    fn differing<'f>(old: &'f Fields<'_>, new: &'f Fields<'_>) -> BTreeSet<&'f str> {
+        let text = |fields: &'f Fields<'_>, name: &Name<'_>| fields.get(name).map(|text| text.get());
+        let names = old.keys().chain(new.keys());
+        let names = names.filter(|name| text(old, name) != text(new, name));
+        names.map(|name| &*name.0).collect()
+    }
+    let is_field = |name: &str| {
+        let kinds = [before, after].map(|fleet| fleet.kinds().clusters());
+        kinds.into_iter().flatten().any(|kind| kind.is_scalar_field(name))
+    };
+    let of = |change: &Change| {
+        let (old, new) = (
+            fields(change.before.as_ref()?.as_str()),
+            fields(change.after.as_ref()?.as_str()),
+        );
+        let names = differing(&old, &new);
+        let mut keys: BTreeSet<&str> = names.iter().copied().filter(|name| is_field(name)).collect();
+        let (old, new) = (labels(&old), labels(&new));
+        keys.extend(differing(&old, &new));
+        let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+        let id = change.id.clone();
+        (!keys.is_empty()).then_some(Relabelled { id, keys })
+    };
+    let clusters = changes.iter().filter(|change| &*change.kind == CLUSTERS);
+    clusters.filter_map(of).collect()
 }
 
 fn cluster_block(cluster: &Cluster) -> Value {
@@ -587,7 +656,7 @@ fn pick(document: &str, array: &str, ids: &BTreeSet<&str>) -> String {
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut found = Vec::new();
-            while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                 if key == self.0 {
                     found = map.next_value()?;
                 } else {

@@ -226,6 +226,16 @@ fn read(item: Value) -> Result<Operation, Vec<Violation>> {
     if !item.is_object() {
         return Err(vec![Violation::new("", "an operation is an object")]);
     }
+    // A variable that is not set is sent as null: it must not make an operation about something else, or unconditional.
+    let nulls = ["id", "cluster", "selector", "if_match"]
+        .into_iter()
+        .filter(|name| item.get(name).is_some_and(Value::is_null));
+    let nulls: Vec<_> = nulls
+        .map(|name| Violation::new(format!("/{name}"), "is null: say what is meant, or leave it out"))
+        .collect();
+    if !nulls.is_empty() {
+        return Err(nulls);
+    }
     let unreadable = |error: serde_json::Error| vec![Violation::new("", shorten(error.to_string(), 300))];
     let mut wire: Wire = serde_json::from_value(item).map_err(unreadable)?;
     let mut errors = Vec::new();

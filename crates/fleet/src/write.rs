@@ -538,8 +538,9 @@ impl Draft<'_> {
 
     fn delete(&mut self, n: usize, kind: &Kind, id: &str, cascade: bool) -> Result<(), Refusal> {
         if &*kind.name == CLUSTERS {
-            let cluster = self.now().cluster(id).cloned().expect("check_version saw it");
-            if cluster.head().protected {
+            // By what it was, too: lifting the protection is a revision of its own.
+            let both = [self.base.cluster(id), self.now().cluster(id)];
+            if both.into_iter().flatten().any(|cluster| cluster.head().protected) {
                 let detail = format!("cluster \"{id}\" is protected: set \"protected\" to false first");
                 let mut refusal = Refusal::at(Reason::Protected, "/id", detail);
                 refusal.clusters.push(id.to_owned());
@@ -964,6 +965,19 @@ impl Draft<'_> {
     }
 
     fn judge_dns(&mut self) -> Result<(), Refusal> {
+        let renamed = self.touched_ids(CLUSTERS).find(|id| {
+            let dns = |fleet: &Fleet| fleet.cluster(id).map(|cluster| cluster.head().dns_key.clone());
+            let protected = self.base.cluster(id).is_some_and(|cluster| cluster.head().protected);
+            protected && dns(self.base) != dns(self.now())
+        });
+        if let Some(id) = renamed {
+            // Whoever takes the name next would decide what the cluster behind it is told.
+            let detail =
+                format!("cluster \"{id}\" is protected and keeps its DNS name: set \"protected\" to false first");
+            let mut refusal = Refusal::at(Reason::Protected, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
+            refusal.clusters.push(id.to_string());
+            return Err(refusal);
+        }
         self.edit.settle_dns();
         let clashes = self.edit.dns_clashes();
         let Some((cluster, holder)) = clashes.first() else {

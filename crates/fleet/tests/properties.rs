@@ -811,7 +811,13 @@ fn by_the_replies(before: &Fleet, after: &Fleet) -> Told {
     }
     for dns in &names {
         for path in &paths {
-            let Some(new) = told(after, dns, path) else { continue };
+            let known = after.cluster_at(dns).is_some() || after.decommissions().contains_key(dns.as_str());
+            // A path that nobody answers any more counts as an empty list; a name that is nobody's does not.
+            let new = match told(after, dns, path) {
+                Some(new) => new,
+                None if known => Vec::new(),
+                None => continue,
+            };
             let old = told(before, dns, path).unwrap_or_default();
             let by_id = |inputs: &[Value]| -> BTreeMap<String, Value> {
                 let inputs = inputs.iter();
@@ -850,6 +856,141 @@ fn by_the_effect(effect: &Effect) -> Told {
     found
 }
 
+/// The clusters that an effect takes something from.
+fn losing(effect: &Effect) -> Vec<(String, String, bool)> {
+    let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
+    losing
+        .map(|cluster| (cluster.id.to_string(), cluster.dns.to_string(), cluster.deleted))
+        .collect()
+}
+
+const SWITCHES: [&str; 4] = ["a", "b", "c", "carried"];
+
+fn bits(names: &[&'static str]) -> BoxedStrategy<Value> {
+    object(names.iter().map(|name| (*name, one_of(json!(["0", "1"])))).collect())
+}
+
+/// A kind of which definitions and references together decide what becomes of an input.
+fn switched() -> BoxedStrategy<Value> {
+    let overridable = proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3);
+    let when = bits(&SWITCHES[..3]).prop_map(|bits| {
+        let patterns = bits.as_object().unwrap().iter();
+        patterns
+            .map(|(name, bit)| (name.clone(), format!("^{}$", bit.as_str().unwrap()).into()))
+            .collect::<Map<_, _>>()
+    });
+    let rule = (select(vec!["Alpha", "Beta", "Gamma"]), when)
+        .prop_map(|(object, when)| json!({"object": object, "when": when}));
+    let off = prop_oneof![1 => Just(json!({})), 1 => bits(&SWITCHES)];
+    let path = prop_oneof![8 => Just("switches"), 1 => Just("elsewhere")];
+    let carried = json!({"carried": {"type": "string", "default": "0"}});
+    (overridable, vec(rule, 0..3), off, path)
+        .prop_map(move |(overridable, renders, off, path)| {
+            let text = json!({"type": "string"});
+            let document = json!({"kind": "switch", "schema": {"type": "object", "properties": {"a": text, "b": text, "c": text}}});
+            let flux = json!({"overridable": overridable, "renders": renders, "off": off, "carried": carried, "path": path});
+            with_x_flux(document, flux)
+        })
+        .boxed()
+}
+
+/// What happens to such a fleet: a definition, a reference, or the kind changes.
+fn switching() -> BoxedStrategy<Vec<Value>> {
+    let on = || select(vec!["x", "y"]);
+    let definition = (on(), bits(&SWITCHES[..3]))
+        .prop_map(|(id, value)| json!({"op": "merge", "kind": "switches", "id": id, "value": value}));
+    let assign = (on(), select(IDS.to_vec()), bits(&SWITCHES)).prop_map(
+        |(id, on, value)| json!({"op": "assign", "kind": "switches", "id": id, "cluster": on, "value": value}),
+    );
+    let unassign = (on(), select(IDS.to_vec()))
+        .prop_map(|(id, on)| json!({"op": "unassign", "kind": "switches", "id": id, "cluster": on}));
+    let gone = on().prop_map(|id| json!({"op": "delete", "kind": "switches", "id": id, "cascade": true}));
+    let comes = (on(), bits(&SWITCHES[..3])).prop_map(|(id, value)| apply("switches", id, value));
+    let one =
+        prop_oneof![6 => definition, 6 => assign, 1 => unassign, 1 => gone, 2 => comes, 2 => switched().prop_map(put)];
+    prop_oneof![3 => vec(one.clone(), 1), 1 => vec(one, 2..4)].boxed()
+}
+
+/// The clusters that lose something, by what they are told and what their kind makes of it.
+fn losing_by_the_replies(before: &Fleet, after: &Fleet) -> BTreeSet<String> {
+    let objects = |fleet: &Fleet, dns: &str, path: &str| -> BTreeMap<String, Option<String>> {
+        let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
+        let kind = fleet.kinds().at_path(path);
+        inputs
+            .filter(|input| {
+                let off = &kind.unwrap().flux.off;
+                off.is_empty() || off.iter().any(|(field, value)| input[field] != *value)
+            })
+            .map(|input| {
+                let object = kind.unwrap().renders(&input).map(str::to_owned);
+                (input["id"].as_str().unwrap().to_owned(), object)
+            })
+            .collect()
+    };
+    let loses = |dns: &str, path: &str| {
+        let (had, has) = (objects(before, dns, path), objects(after, dns, path));
+        had.iter().any(|(id, object)| has.get(id) != Some(object))
+    };
+    let ids = before.clusters().iter();
+    ids.filter(|(_, cluster)| {
+        ["switches", "elsewhere"]
+            .iter()
+            .any(|path| loses(&cluster.head().dns, path))
+    })
+    .map(|(id, _)| id.to_string())
+    .collect()
+}
+
+proptest! {
+    #![proptest_config(cases(96))]
+
+    #[test]
+    fn plan_and_write_agree_on_what_is_removed(kind in switched(), history in vec(switching(), 8..16)) {
+        let start = vec![put(kind), apply("switches", "x", json!({"a": "0", "b": "1"})), apply("switches", "y", json!({"a": "1"}))];
+        let assigned = IDS.map(|id| json!({"op": "assign", "kind": "switches", "id": "x", "cluster": id}));
+        let mut fleet = common::accept(&populated(), start.into_iter().chain(assigned).collect());
+        for operations in &history {
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
+            let after = outcome.preview();
+            let plan = losing(&Effect::of(&fleet, after, &outcome.changes));
+            prop_assert_eq!(&losing(&Effect::losses(&fleet, after, &outcome.changes)), &plan, "{:?}", operations);
+            let ids: BTreeSet<String> = plan.into_iter().map(|(id, ..)| id).collect();
+            prop_assert_eq!(ids, losing_by_the_replies(&fleet, after), "{:?}", operations);
+            let head = fleet.head();
+            fleet = outcome.committed(head);
+        }
+    }
+}
+
+/// Inputs by DNS name and path.
+type Kept = BTreeMap<(String, String), BTreeSet<String>>;
+
+/// Every provider asks. None finds that an input is gone that it still had.
+fn polled(fleet: &Fleet, kept: &mut Kept) -> Result<(), TestCaseError> {
+    let names = fleet
+        .clusters()
+        .values()
+        .map(|cluster| cluster.head().dns_key.to_string());
+    let names: Vec<_> = names
+        .chain(fleet.decommissions().keys().map(|dns| dns.to_string()))
+        .collect();
+    for path in fleet.kinds().definitions().filter_map(|kind| kind.path.clone()) {
+        for dns in &names {
+            let inputs = told(fleet, dns, &path).unwrap_or_default();
+            let new: BTreeSet<_> = inputs
+                .iter()
+                .map(|input| input["id"].as_str().unwrap().to_owned())
+                .collect();
+            let had = kept
+                .insert((dns.clone(), path.clone()), new.clone())
+                .unwrap_or_default();
+            prop_assert!(had.is_subset(&new), "{dns}/{path} had {had:?} and is told {new:?}");
+        }
+    }
+    Ok(())
+}
+
 /// Everything but decommissions, which are never rolled back, and where kinds came from.
 fn resources(fleet: &Fleet) -> BTreeMap<String, String> {
     let all = state(fleet).resources.into_iter();
@@ -880,10 +1021,6 @@ proptest! {
                 }
             }
             // The quick look finds the same losses as the thorough one.
-            let losing = |effect: &Effect| -> Vec<_> {
-                let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
-                losing.map(|cluster| (cluster.id.clone(), cluster.dns.clone(), cluster.deleted)).collect()
-            };
             let losses = Effect::losses(&fleet, outcome.preview(), &outcome.changes);
             prop_assert_eq!(losing(&losses), losing(&effect));
             // The digest is of the effect, and of nothing else.
@@ -891,6 +1028,35 @@ proptest! {
             prop_assert_eq!(effect.digest(&outcome.changes), again.digest(&outcome.changes));
             let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
             fleet = outcome.committed(record.head());
+        }
+    }
+
+    #[test]
+    fn what_flux_has_goes_only_by_a_removal_that_was_counted(history in vec(batch(), 16..32)) {
+        // What each provider has of its path, which it keeps while that is answered 404.
+        let mut kept = Kept::new();
+        let mut fleet = populated();
+        polled(&fleet, &mut kept)?;
+        for operations in &history {
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
+            let effect = Effect::losses(&fleet, outcome.preview(), &outcome.changes);
+            for cluster in &effect.clusters {
+                let dns = cluster.dns.to_ascii_lowercase();
+                if cluster.deleted {
+                    kept.retain(|(name, _), _| *name != dns);
+                }
+                for (path, list) in &cluster.inputs {
+                    if let Some(kept) = kept.get_mut(&(dns.clone(), path.to_string())) {
+                        kept.retain(|id| !list.lost.contains(id) && !list.removed.contains(id));
+                    }
+                }
+            }
+            let head = fleet.head();
+            fleet = outcome.committed(head);
+            // A name that a cluster gives up is forgotten: the book says so.
+            kept.retain(|(dns, _), _| fleet.cluster_at(dns).is_some() || fleet.decommissions().contains_key(dns.as_str()));
+            polled(&fleet, &mut kept)?;
         }
     }
 

@@ -72,8 +72,12 @@ fn lines(cluster: &Value) -> Vec<Line> {
         for id in items(&list["added"]) {
             say(Sign::Added, format!("+ {path}/{}", text(id)));
         }
+        let unanswered = match list["unanswered"] == true {
+            true => ": no kind has the path any more",
+            false => "",
+        };
         for id in items(&list["removed"]) {
-            say(Sign::Removed, format!("- {path}/{}", text(id)));
+            say(Sign::Removed, format!("- {path}/{}{unanswered}", text(id)));
         }
         for input in items(&list["changed"]) {
             for field in items(&input["fields"]).iter().map(difference) {
@@ -175,6 +179,25 @@ fn lost(cluster: &Value) -> Vec<String> {
         ids.map(move |id| format!("- {path}/{id}: turned off, or made of other objects"))
     });
     changed.collect()
+}
+
+/// Clusters that lists of clusters may lose or gain: it depends on the selectors of whoever asks for them.
+pub(super) fn relabelled(document: &Value, wide: bool, table: &mut Table) {
+    let relabelled = &document["relabelled"];
+    let ids: Vec<&str> = items(&relabelled["clusters"]).iter().map(text).collect();
+    if ids.is_empty() {
+        return;
+    }
+    let keys: Vec<&str> = items(&relabelled["keys"]).iter().map(text).collect();
+    table.line(
+        format!(
+            "selectors that name {} see {} otherwise: {}",
+            keys.join(" or "),
+            clusters(ids.len() as u64),
+            names(&ids, wide)
+        ),
+        Tone::Attention,
+    );
 }
 
 /// What will wait for something that never comes.

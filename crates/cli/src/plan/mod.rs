@@ -120,6 +120,7 @@ impl Plan {
         effect::changes(&self.document, wide, &mut table);
         effect::sums(&self.document, &mut table);
         effect::removals(&self.document, wide, &mut table);
+        effect::relabelled(&self.document, wide, &mut table);
         effect::warnings(&self.document, wide, &mut table);
         if let Some(digest) = self.digest().filter(|_| !self.is_empty()) {
             table.line(format!("plan {digest}"), Tone::Quiet);
@@ -219,7 +220,7 @@ impl Plan {
             ("base".to_owned(), self.base().clone()),
             ("changes".to_owned(), changes.into()),
         ]);
-        for name in ["plan", "clusters", "totals", "removals", "warnings"] {
+        for name in ["plan", "clusters", "totals", "removals", "relabelled", "warnings"] {
             if let Some(part) = self.document.get(name) {
                 out.insert(name.to_owned(), part.clone());
             }
@@ -333,11 +334,30 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_goes_and_what_selectors_see_are_said() {
+        let mut one = cluster(0, "6.5");
+        one["inputs"] = json!({"namespaces": {"added": [], "removed": ["y"], "changed": [], "unanswered": true}});
+        let relabelled = json!({"count": 2, "keys": ["environment", "tier"], "clusters": ["a", "b"]});
+        let lines = shown(
+            json!({"changes": [], "clusters": [one], "relabelled": relabelled}),
+            false,
+        );
+        assert_eq!(
+            lines,
+            [
+                "on c-0000",
+                "    - namespaces/y: no kind has the path any more",
+                "selectors that name environment or tier see 2 clusters otherwise: a, b",
+            ]
+        );
+    }
+
+    #[test]
     fn any_document_can_be_shown() {
         for odd in [
             json!(null),
             json!([]),
-            json!({"changes": 1, "clusters": {"a": 1}, "totals": [], "removals": "x", "warnings": [1]}),
+            json!({"changes": 1, "clusters": {"a": 1}, "totals": [], "removals": "x", "relabelled": [1], "warnings": [1]}),
             json!({"changes": [null], "clusters": [null, {"inputs": [1]}, {"inputs": {"p": null}}]}),
         ] {
             shown(odd, false);

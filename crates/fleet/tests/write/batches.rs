@@ -273,3 +273,22 @@ fn the_first_sort_of_problem_decides() {
         &["/operations/0/id"],
     );
 }
+
+#[test]
+fn a_variable_that_is_not_set_does_not_change_what_an_operation_is_about() {
+    let merge = json!({"op": "merge", "kind": "clusters", "id": "one", "value": {"environment": "qa"}});
+    let assign = json!({"op": "assign", "kind": "namespaces", "id": "a", "cluster": "three"});
+    for (operation, name) in [
+        (&merge, "selector"),
+        (&merge, "if_match"),
+        (&assign, "selector"),
+        (&delete("namespaces", "a"), "if_match"),
+        (&create("namespaces", json!({"id": "x"})), "id"),
+    ] {
+        let pointer = format!("/operations/0/{name}");
+        let unset = with(operation.clone(), json!({ name: null }));
+        refuse(&small(), json!([unset]), Invalid, &[&pointer]);
+    }
+    let to_all = json!({"op": "assign", "kind": "namespaces", "id": "a", "cluster": null, "selector": "*"});
+    refuse(&small(), json!([to_all]), Invalid, &["/operations/0/cluster"]);
+}

@@ -152,13 +152,11 @@ fn a_protected_cluster_is_not_deleted_until_that_is_lifted() {
         &["/operations/0/id"],
     );
     assert_eq!(refusal.clusters, ["one"]);
-    accept(
-        &protected,
-        json!([
-            merge("clusters", "one", json!({"protected": false})),
-            delete("clusters", "one")
-        ]),
-    );
+    let lift = merge("clusters", "one", json!({"protected": false}));
+    let at_once = json!([lift, delete("clusters", "one")]);
+    refuse(&protected, at_once, Protected, &["/operations/1/id"]);
+    let lifted = accept(&protected, json!([lift]));
+    accept(&lifted, json!([delete("clusters", "one")]));
 }
 
 #[test]

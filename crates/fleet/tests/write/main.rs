@@ -14,6 +14,7 @@ mod diagnostics;
 mod identity;
 mod kinds;
 mod patching;
+mod removals;
 mod selecting;
 
 use std::sync::LazyLock;

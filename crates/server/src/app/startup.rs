@@ -280,6 +280,7 @@ async fn refresh(
                 return Ok(fleet);
             }
         };
+        let losing = removed.count();
         let batch = Batch {
             author,
             changes: outcome.changes.clone(),
@@ -294,6 +295,12 @@ async fn refresh(
                     kinds = operations.len(),
                     "applied kinds of files"
                 );
+                if losing > 0 {
+                    warn!(
+                        clusters = losing,
+                        "kinds of files take something from clusters, or give up a path that they poll: GET /diff says what"
+                    );
+                }
                 return Ok(outcome.committed(head));
             }
             Err(CommitError::Store(error)) => return Err(error.into()),

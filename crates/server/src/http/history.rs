@@ -128,6 +128,10 @@ pub async fn diff(State(app): State<Arc<App>>, caller: Caller) -> Reply {
             .clusters
             .retain(|cluster| wanted.contains(&*cluster.id));
         difference
+            .effect
+            .relabelled
+            .retain(|cluster| wanted.contains(&*cluster.id));
+        difference
             .changes
             .retain(|change| &*change.kind != CLUSTERS || wanted.contains(&*change.id));
     }
@@ -191,7 +195,14 @@ fn read(body: Value) -> Result<(Back, Option<String>), Problem> {
     let Value::Object(mut fields) = body else {
         return Err(Problem::invalid(vec![Violation::new("", "an object is expected")]));
     };
-    let mut errors = Vec::new();
+    // A variable that is not set is sent as null, and without its scope a rollback is one of the whole fleet.
+    let nulls = fields
+        .iter()
+        .filter(|(name, value)| value.is_null() && name.as_str() != "reason");
+    let detail = "is null: say what is meant, or leave it out";
+    let mut errors: Vec<_> = nulls
+        .map(|(name, _)| Violation::new(fleet::refusal::segment(name), detail))
+        .collect();
     let mut text = |name: &str| match fields.remove(name) {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text),
@@ -269,6 +280,9 @@ mod tests {
             json!({"revision": 3, "kind": "clusters", "id": "a", "selector": "*"}),
             json!({"undo": 3, "selector": "*"}),
             json!({"revision": 3, "slector": "*"}),
+            json!({"revision": 3, "selector": null}),
+            json!({"revision": 3, "kind": null, "id": null}),
+            json!({"revision": 3, "undo": null}),
         ] {
             assert!(read(bad.clone()).is_err(), "{bad}");
         }

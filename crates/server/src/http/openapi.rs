@@ -212,7 +212,7 @@ fn dry_run_schema() -> Value {
     json!({
         "type": "object",
         "description": "The plan of a write: what it would do.",
-        "required": ["plan", "base", "changes", "clusters", "totals", "removals", "warnings"],
+        "required": ["plan", "base", "changes", "clusters", "totals", "removals", "relabelled", "warnings"],
         "properties": {
             "plan": {"type": "string", "description": "Stands for the effect, for If-Plan-Match."},
             "base": {"type": "integer", "description": "The revision it was judged against."},
@@ -225,6 +225,7 @@ fn dry_run_schema() -> Value {
                     {"type": "object", "properties": {"clusters": {"type": "array", "items": {"type": "string"}}}},
                 ],
             },
+            "relabelled": {"$ref": "#/components/schemas/effect_relabelled"},
             "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/effect_warning"}},
         },
     })
@@ -244,7 +245,7 @@ fn removals_schema() -> Value {
 }
 
 /// The parts of a plan, which a difference between two revisions has too.
-fn effect_schemas() -> [(&'static str, Value); 4] {
+fn effect_schemas() -> [(&'static str, Value); 5] {
     let text = json!({"type": "string"});
     let number = json!({"type": "integer"});
     let ids = json!({"type": "array", "items": text});
@@ -258,7 +259,10 @@ fn effect_schemas() -> [(&'static str, Value); 4] {
     let list = json!({
         "type": "object",
         "required": ["added", "removed", "changed"],
-        "properties": {"added": ids, "removed": ids, "changed": {"type": "array", "items": changed}},
+        "properties": {
+            "added": ids, "removed": ids, "changed": {"type": "array", "items": changed},
+            "unanswered": {"type": "boolean", "description": "No kind has the path any more: it is answered 404."},
+        },
     });
     let cluster = json!({
         "type": "object",
@@ -288,6 +292,16 @@ fn effect_schemas() -> [(&'static str, Value); 4] {
             "warnings": number,
         },
     });
+    let relabelled = json!({
+        "type": "object",
+        "description": "Clusters that selectors see otherwise: a provisioner's list that goes by one of these keys may lose or gain them. Not counted as removals.",
+        "required": ["count", "keys", "clusters"],
+        "properties": {
+            "count": number,
+            "keys": {"type": "array", "description": "The labels and fields that change.", "items": text},
+            "clusters": ids,
+        },
+    });
     let warning = json!({
         "type": "object",
         "required": ["cluster", "kind", "id", "detail"],
@@ -296,18 +310,20 @@ fn effect_schemas() -> [(&'static str, Value); 4] {
     let revisions = json!({
         "type": "object",
         "description": "What differs between two revisions.",
-        "required": ["from", "to", "changes", "clusters", "totals", "warnings"],
+        "required": ["from", "to", "changes", "clusters", "totals", "relabelled", "warnings"],
         "properties": {
             "from": number, "to": number,
             "changes": {"type": "array", "items": {"type": "object"}},
             "clusters": {"type": "array", "items": {"$ref": "#/components/schemas/cluster_effect"}},
             "totals": {"$ref": "#/components/schemas/effect_totals"},
+            "relabelled": {"$ref": "#/components/schemas/effect_relabelled"},
             "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/effect_warning"}},
         },
     });
     [
         ("cluster_effect", cluster),
         ("effect_totals", totals),
+        ("effect_relabelled", relabelled),
         ("effect_warning", warning),
         ("difference", revisions),
     ]

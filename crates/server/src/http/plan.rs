@@ -1,6 +1,6 @@
 //! The plan of a write, as it is sent: what a dry run is answered with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::response::Response;
 use fleet::effect::Effect;
@@ -34,8 +34,9 @@ pub fn show(plan: Plan, page: Page) -> Response {
         text(&changes)
     );
     let ending = format!(
-        r#"],"totals":{},"removals":{removals},"warnings":{}}}"#,
+        r#"],"totals":{},"removals":{removals},"relabelled":{},"warnings":{}}}"#,
         json!(Totals::of(&plan.effect)),
+        relabelled(&plan.effect),
         warnings(&plan.effect)
     );
     let base = plan.base.0;
@@ -90,8 +91,9 @@ pub fn show_difference(from: Revision, record: &RevisionRecord, effect: Effect, 
         text(&changes)
     );
     let ending = format!(
-        r#"],"totals":{},"warnings":{}}}"#,
+        r#"],"totals":{},"relabelled":{},"warnings":{}}}"#,
         json!(Totals::of(&effect)),
+        relabelled(&effect),
         warnings(&effect)
     );
     let clusters = effect.clusters.into_iter().skip(page.offset).take(page.limit);
@@ -137,6 +139,14 @@ impl<'a> Totals<'a> {
         }
         totals
     }
+}
+
+/// The clusters that selectors see otherwise: lists of clusters that go by these keys change, too.
+fn relabelled(effect: &Effect) -> Value {
+    let all = &effect.relabelled;
+    let keys: BTreeSet<&String> = all.iter().flat_map(|cluster| &cluster.keys).collect();
+    let clusters: Vec<&str> = all.iter().map(|cluster| &*cluster.id).collect();
+    json!({"count": clusters.len(), "keys": keys, "clusters": clusters})
 }
 
 fn warnings(effect: &Effect) -> Value {

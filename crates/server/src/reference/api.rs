@@ -45,7 +45,7 @@ const PROBLEMS: [(&str, &str, &str); 20] = [
     (
         "protected",
         "409",
-        "A protected cluster would be deleted, or a list of its inputs become empty.",
+        "A protected cluster would be deleted, give up its DNS name, or a list of its inputs become empty.",
     ),
     (
         "removal-budget",

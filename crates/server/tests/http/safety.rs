@@ -668,3 +668,105 @@ async fn a_plan_after_a_restart_knows_what_was_removed_before() {
     let plan = app.delete("/clusters/c01?dry_run=true").await.expect(200).json();
     assert_eq!(plan["removals"]["window"], 2);
 }
+
+/// The kind of namespaces at another path.
+async fn moved(app: &TestApp) -> Value {
+    let mut document = app.get("/kinds/namespaces").await.expect(200).json();
+    document["schema"]["x-flux"]["path"] = "ns".into();
+    document
+}
+
+#[tokio::test]
+async fn a_path_that_goes_for_one_revision_is_not_a_way_to_empty_lists() {
+    let app = TestApp::start().await;
+    fleet(&app).await;
+    let moved = moved(&app).await;
+    let plan = app
+        .put("/kinds/namespaces?dry_run=true", &moved)
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(plan["removals"]["count"], 13);
+    let inputs = &plan["clusters"][0]["inputs"];
+    assert_eq!(
+        inputs["namespaces"],
+        json!({"added": [], "removed": ["podinfo"], "changed": [], "unanswered": true})
+    );
+    assert_eq!(
+        inputs["ns"],
+        json!({"added": ["podinfo"], "removed": [], "changed": []})
+    );
+    app.put("/kinds/namespaces", &moved)
+        .await
+        .problem(409, "removal-budget");
+    app.put("/kinds/namespaces", &moved)
+        .header("x-confirm-removals", "13")
+        .await
+        .expect(200);
+
+    // Nor is a kind that goes with all that it had.
+    let gone = json!({"operations": [
+        {"op": "delete", "kind": "namespaces", "id": "podinfo", "cascade": true},
+        {"op": "delete", "kind": "namespaces", "id": "cert-manager", "cascade": true},
+        {"op": "delete", "kind": "namespaces", "id": "traefik", "cascade": true},
+        {"op": "delete", "kind": "kinds", "id": "namespaces"},
+    ]});
+    let problem = app.post("/batch", &gone).await.problem(409, "removal-budget");
+    assert_eq!(problem["removals"]["count"], 13);
+}
+
+#[tokio::test]
+async fn protection_is_not_lifted_and_made_use_of_in_one_revision() {
+    let app = TestApp::start().await;
+    let lift = json!({"op": "merge", "kind": "clusters", "id": DEMO, "value": {"protected": false}});
+    let rename = json!({"op": "merge", "kind": "clusters", "id": DEMO, "value": {"cluster_dns": "new.example.com"}});
+    let gone = json!({"op": "delete", "kind": "clusters", "id": DEMO});
+    app.patch(format!("/clusters/{DEMO}"), &json!({"protected": true}))
+        .await
+        .expect(200);
+    let start = app.revision();
+    for operations in [json!([lift, gone]), json!([lift, rename]), json!([rename])] {
+        let batch = json!({ "operations": operations });
+        let problem = app.post("/batch", &batch).await.problem(409, "protected");
+        assert_eq!(problem["clusters"], json!([DEMO]));
+        app.post("/batch?dry_run=true", &batch).await.problem(409, "protected");
+    }
+    assert_eq!(app.revision(), start);
+    app.put("/kinds/namespaces", &moved(&app).await)
+        .header("x-confirm-removals", "1")
+        .await
+        .problem(409, "protected");
+    app.post("/batch", &json!({"operations": [lift]})).await.expect(200);
+    app.post("/batch", &json!({"operations": [gone]})).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_plan_says_which_clusters_leave_lists_that_go_by_labels() {
+    let app = TestApp::start().await;
+    fleet(&app).await;
+    let relabel = json!({"operations": [
+        {"op": "merge", "kind": "clusters", "selector": "environment=prod", "value": {"labels": {"tier": "gold"}}},
+    ]});
+    let plan = app.post("/batch?dry_run=true", &relabel).await.expect(200).json();
+    let relabelled = json!({"count": 4, "keys": ["tier"], "clusters": ["c00", "c01", "c02", "c03"]});
+    assert_eq!(plan["relabelled"], relabelled);
+    assert_eq!(plan["removals"]["count"], 0);
+    app.post("/batch", &relabel).await.expect(200);
+    let to = app.revision();
+    let diff = format!("/diff?from={}&to={to}", to - 1);
+    assert_eq!(app.get(&diff).await.expect(200).json()["relabelled"], relabelled);
+    let some = app.get(format!("{diff}&selector=id=c01")).await.expect(200).json();
+    assert_eq!(some["relabelled"]["clusters"], json!(["c01"]));
+}
+
+#[tokio::test]
+async fn a_rollback_whose_scope_is_null_is_not_one_of_the_fleet() {
+    let app = TestApp::start().await;
+    for name in ["selector", "kind", "id", "undo"] {
+        let problem = app
+            .post("/rollback", &json!({"revision": 1, name: null}))
+            .await
+            .problem(422, "invalid");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/{name}"));
+    }
+}

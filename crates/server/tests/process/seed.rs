@@ -241,14 +241,28 @@ fn kinds_of_a_folder_are_served_and_what_was_put_later_survives_a_restart() {
         .line("kinds of files are refused: the old ones go on serving");
     assert_eq!(server.reader().get(path).expect(200).json()["inputs"][0]["cpu"], "1");
     server.stop();
-    folder.write(
-        "resources/quota.yaml",
-        wider.replace("memory", "storage: {type: string}, memory"),
-    );
+    let widest = wider.replace("memory", "storage: {type: string}, memory");
+    folder.write("resources/quota.yaml", &widest);
     let server = start();
     server.process.line("applied kinds of files");
     server
         .writer()
         .post("/quotas", &json!({"id": "huge", "storage": "1Ti"}))
         .expect(201);
+    server.stop();
+
+    // One that gives up a path that clusters poll is held against the budget, and within it the log says so.
+    let moved = widest.replace("schema: {", "schema: {x-flux: {path: limits}, ");
+    folder.write("resources/quota.yaml", &moved);
+    let server = folder
+        .crud()
+        .env("RESOURCES_DIR", "resources")
+        .env("REMOVAL_BUDGET", "0")
+        .start();
+    server.process.line("a start cannot confirm removals");
+    server.reader().get(path).expect(200);
+    server.stop();
+    let server = start();
+    server.process.line("give up a path that they poll");
+    server.reader().get(path).expect(404);
 }
