@@ -12,9 +12,8 @@ use serde_json::Value;
 use crate::document::Document;
 use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use crate::json::Json;
-use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, Trust};
 use crate::log::{Head, Resource, Revision, RevisionRecord, State};
-use crate::refusal::Violation;
 
 /// Who a cluster is: what every one of its inputs carries, and what it is looked up by.
 #[derive(Debug)]
@@ -217,7 +216,8 @@ impl Fleet {
         for kind in kinds {
             edit.put_kind(kind.id, Some((kind.body, kind.origin)));
         }
-        edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
+        edit.settle_kinds(Trust::Stored)
+            .map_err(|failed| describe_failures(&failed))?;
         for resource in rest {
             edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
         }
@@ -236,7 +236,8 @@ impl Fleet {
             let source = change.after.clone().map(|after| (after, change.origin.clone()));
             edit.put_kind(change.id.clone(), source);
         }
-        edit.settle_kinds().map_err(|failed| describe_failures(&failed))?;
+        edit.settle_kinds(Trust::Stored)
+            .map_err(|failed| describe_failures(&failed))?;
         for change in rest {
             let went_with_its_kind = kinds.iter().any(|kind| kind.id == change.kind && kind.after.is_none());
             // Clusters are kept apart from definitions, and do not go by themselves.
@@ -333,11 +334,10 @@ impl Fleet {
                 .decommissions
                 .get(&*lower_case(id))
                 .map(|document| Document::clone(document)),
-            KINDS => self.kinds.get(id).map(|kind| Document {
-                id: kind.name.clone(),
-                body: kind.document.clone(),
-                etag: kind.etag,
-            }),
+            KINDS => self
+                .sources
+                .get_key_value(id)
+                .map(|(name, (body, _))| Document::new(name.clone(), body.clone())),
             _ => self
                 .definitions
                 .get(kind)?
@@ -402,8 +402,6 @@ fn lower_case(dns: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-pub(crate) type Failures = Vec<(String, Vec<Violation>)>;
-
 fn describe_failures(failed: &Failures) -> String {
     let errors = failed
         .iter()
@@ -466,12 +464,23 @@ impl Edit {
         };
     }
 
+    /// What that takes, counted in resources that are put: kinds are compiled, and clusters read anew.
+    pub(crate) fn work_of_kinds(&self) -> usize {
+        const OF_A_KIND: usize = 50;
+        const CLUSTERS_READ: usize = 4;
+        let Fleet { sources, kinds, .. } = &self.fleet;
+        let built = sources
+            .iter()
+            .filter(|(name, source)| kinds.unchanged(name, source).is_none());
+        built.count() * OF_A_KIND + sources.len() + self.fleet.clusters.len() / CLUSTERS_READ
+    }
+
     /// Makes the kinds that were put take effect, or says what is wrong with them and leaves the old ones in force.
-    pub(crate) fn settle_kinds(&mut self) -> Result<(), Failures> {
+    pub(crate) fn settle_kinds(&mut self, trust: Trust) -> Result<(), Failures> {
         if !self.kinds_changed {
             return Ok(());
         }
-        let kinds = Kinds::build(self.fleet.sources.values())?;
+        let kinds = Kinds::build(&self.fleet.sources, &self.fleet.kinds, trust)?;
         self.kinds_changed = false;
         let before = std::mem::replace(&mut self.fleet.kinds, Arc::new(kinds));
         let after = self.fleet.kinds.clone();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::inputs::{reference_id, references};
 use crate::json::{Json, MOST_DEPTH, is_too_deep};
 use crate::kind::schema::fill_defaults;
-use crate::kind::{self, CLUSTERS, DECOMMISSIONS, KINDS, Kind, Kinds};
+use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, Trust};
 use crate::log::{Change, Head};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch;
@@ -58,6 +58,7 @@ impl Fleet {
             edit: Edit::new(self.clone()),
             rules,
             touched: BTreeMap::new(),
+            kinds_put: false,
             kind_failures: Vec::new(),
             work: 0,
         };
@@ -119,8 +120,10 @@ struct Draft<'a> {
     rules: Rules,
     /// What was written, by which operation last, on whose behalf.
     touched: BTreeMap<(Arc<str>, Arc<str>), Touch>,
-    kind_failures: Vec<(String, Vec<Violation>)>,
-    /// How many times a resource was put so far.
+    /// Whether kinds were put that have not taken effect yet.
+    kinds_put: bool,
+    kind_failures: Failures,
+    /// How many times a resource was put so far, or what is as much work.
     work: usize,
 }
 
@@ -149,6 +152,9 @@ impl Draft<'_> {
 
     fn run(&mut self, n: usize, operation: &Operation) -> Result<(), Refusal> {
         let origin = operation.origin.as_ref();
+        if operation.kind != KINDS {
+            self.settle_kinds()?;
+        }
         match (operation.kind.as_str(), &operation.verb) {
             (KINDS, verb) => self.run_on_kinds(n, verb, operation),
             (DECOMMISSIONS, Verb::Delete { id, .. }) => {
@@ -619,7 +625,7 @@ impl Draft<'_> {
                 }
                 self.touched.insert((KINDS.into(), id.as_str().into()), (n, None));
                 self.edit.put_kind(id.as_str().into(), None);
-                self.settle_kinds();
+                self.kinds_put = true;
                 return Ok(());
             }
             _ => return Err(Refusal::at(Reason::Invalid, "/op", "a kind is put as a whole")),
@@ -639,7 +645,7 @@ impl Draft<'_> {
             let detail = format!("this is the document of the kind \"{name}\": put it to /kinds/{name}");
             return Err(self.under_value(vec![Violation::new("/kind", detail)]));
         }
-        let exists = self.now().kinds().get(&name).is_some();
+        let exists = self.now().document(KINDS, &name).is_some();
         match verb {
             Verb::Create { .. } if exists => {
                 return Err(Refusal::at(
@@ -660,13 +666,29 @@ impl Draft<'_> {
         };
         self.touched.insert((KINDS.into(), name.clone()), (n, origin.clone()));
         self.edit.put_kind(name, Some((body, origin)));
-        self.settle_kinds();
+        self.kinds_put = true;
         Ok(())
     }
 
-    /// A kind may need another one that a later operation brings: what fails now is judged at the end.
-    fn settle_kinds(&mut self) {
-        self.kind_failures = self.edit.settle_kinds().err().unwrap_or_default();
+    /// Makes the kinds that were put take effect, all at once where they come one after the other. A kind may need another one
+    /// that a later operation brings: what fails now is judged at the end.
+    fn settle_kinds(&mut self) -> Result<(), Refusal> {
+        if !std::mem::take(&mut self.kinds_put) {
+            return Ok(());
+        }
+        let work = self.edit.work_of_kinds();
+        self.has_worked(work)?;
+        self.kind_failures = self.edit.settle_kinds(Trust::Given).err().unwrap_or_default();
+        Ok(())
+    }
+
+    fn has_worked(&mut self, work: usize) -> Result<(), Refusal> {
+        self.work += work;
+        if self.work > MOST_WORK {
+            let detail = format!("more than {MOST_WORK} changes to resources in one write: split it");
+            return Err(Refusal::at(Reason::Invalid, "", detail));
+        }
+        Ok(())
     }
 
     fn put(
@@ -677,11 +699,7 @@ impl Draft<'_> {
         value: Option<Value>,
         origin: Option<&Arc<str>>,
     ) -> Result<(), Refusal> {
-        self.work += 1;
-        if self.work > MOST_WORK {
-            let detail = format!("more than {MOST_WORK} changes to resources in one write: split it");
-            return Err(Refusal::at(Reason::Invalid, "", detail));
-        }
+        self.has_worked(1)?;
         let body = value.as_ref().map(Json::new);
         self.touched.insert((kind.into(), id.clone()), (n, origin.cloned()));
         if self.now().document(kind, &id).map(|document| document.body) == body {
@@ -692,6 +710,7 @@ impl Draft<'_> {
     }
 
     fn finish(mut self) -> Result<Outcome, Refusal> {
+        self.settle_kinds()?;
         self.judge_kinds()?;
         self.judge_restored()?;
         self.end_decommissions()?;

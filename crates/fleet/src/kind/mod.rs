@@ -1,13 +1,14 @@
 //! A kind of resource, as its one YAML document describes it. Validation, routes, the Flux endpoint, filters and OpenAPI all
 //! come from here; adding a kind adds no Rust.
 
+mod cost;
 mod names;
 mod registry;
 pub mod schema;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
@@ -15,7 +16,9 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use self::cost::{Cost, Scales};
 pub use self::registry::Kinds;
+pub(crate) use self::registry::{Failures, Trust};
 use crate::document::Etag;
 use crate::json::Json;
 use crate::refusal::{MOST_VIOLATIONS, Violation, segment, shorten};
@@ -180,6 +183,11 @@ pub struct Kind {
     /// The JSON Schema of its documents.
     pub schema: Value,
     validator: Validator,
+    /// The schema of a reference to one of its documents; clusters have none.
+    reference: Option<Arc<Value>>,
+    /// Whether its schema has parts of other kinds.
+    depends: bool,
+    cost: OnceLock<Cost>,
 }
 
 impl fmt::Debug for Kind {
@@ -248,8 +256,16 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn read(document: &Value) -> Result<Draft, Vec<Violation>> {
+    pub(crate) fn read(document: &Value, trust: Trust) -> Result<Draft, Vec<Violation>> {
         let mut errors = Vec::new();
+        if trust == Trust::Given {
+            let mut scales = Scales::new(cost::MOST_WEIGHT);
+            scales.settings(document);
+            let too_much: Vec<_> = scales.faults.into_iter().chain(scales.too_heavy).collect();
+            if !too_much.is_empty() {
+                return Err(too_much);
+            }
+        }
         let name = name_of(document).unwrap_or_else(|error| {
             errors.push(error);
             String::new()
@@ -492,40 +508,44 @@ impl Draft {
         (!self.is_clusters()).then(references)
     }
 
-    /// The schema of one reference to a definition of this kind.
-    fn reference_schema(&self, ignored: &mut Vec<Violation>) -> Value {
+    /// How clusters refer to definitions of this kind: its singular, the array and the schema of a reference.
+    fn reference(&self) -> Option<(String, (String, Arc<Value>))> {
+        let array = self.references()?;
+        Some((self.singular.clone(), (array, self.reference_schema().into())))
+    }
+
+    fn reference_schema(&self) -> Value {
+        let ignored = &mut Vec::new();
+        let unresolved = |_: &str| Err(String::new());
         let mut properties = Map::new();
         properties.insert("id".into(), json!({"type": "string", "minLength": 1, "maxLength": 253}));
         for (name, carried) in &self.flux.carried {
             properties.insert(
                 name.clone(),
-                schema::normalise(carried, "/schema/x-flux/carried", &|_| None, ignored),
+                schema::normalise(carried, "/schema/x-flux/carried", &unresolved, ignored),
             );
         }
         for name in &self.flux.overridable {
-            let own = schema::normalise(&self.properties()[name], self.at, &|_| None, ignored);
+            let own = schema::normalise(&self.properties()[name], self.at, &unresolved, ignored);
             properties.insert(name.clone(), schema::nullable(&own));
         }
         json!({"type": "object", "required": ["id"], "properties": properties, "additionalProperties": false})
     }
 
-    fn into_kind(
-        self,
-        document: &Value,
-        origin: Option<Arc<str>>,
-        arrays: &[(String, Value)],
-        resolve: &dyn Fn(&str) -> Option<Value>,
-    ) -> Result<Kind, Vec<Violation>> {
-        let mut errors = Vec::new();
-        let mut schema = schema::normalise(&Value::Object(self.items.clone()), self.at, resolve, &mut errors);
-        let Some(properties) = schema["properties"].as_object_mut() else {
-            return Err(errors); // A `$ref` in place of the whole schema.
-        };
+    /// The JSON Schema of its documents. None: there is a `$ref` in place of the whole.
+    fn schema<'a>(
+        &self,
+        arrays: impl Iterator<Item = (&'a str, &'a Value)>,
+        resolve: &dyn Fn(&str) -> Result<Value, String>,
+        errors: &mut Vec<Violation>,
+    ) -> Option<Value> {
+        let mut schema = schema::normalise(&Value::Object(self.items.clone()), self.at, resolve, errors);
+        let properties = schema["properties"].as_object_mut()?;
         if self.is_clusters() {
             for (array, items) in arrays {
                 let given = properties.get(array).unwrap_or(&Value::Null);
                 if given.get("type").is_some_and(|kind| kind != "array")
-                    || CLUSTER_NEEDS.iter().any(|(n, _)| n == array)
+                    || CLUSTER_NEEDS.iter().any(|(n, _)| *n == array)
                 {
                     errors.push(Violation::new(
                         format!("{}/properties/{array}", self.at),
@@ -539,7 +559,7 @@ impl Draft {
                 field
                     .entry("description")
                     .or_insert_with(|| format!("References to {array}.").into());
-                properties.insert(array.clone(), field.into());
+                properties.insert(array.to_owned(), field.into());
             }
         }
         // The id of a user's kind may be as strict as its file says, and never looser than a path segment.
@@ -549,6 +569,16 @@ impl Draft {
                 id.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
+        Some(schema)
+    }
+
+    fn into_kind(
+        self,
+        document: &Value,
+        origin: Option<Arc<str>>,
+        schema: Value,
+        mut errors: Vec<Violation>,
+    ) -> Result<Kind, Vec<Violation>> {
         let reserved = reserved(&self.name, &self.flux);
         let mut fixed: Map<String, Value> = reserved.iter().map(|name| ((*name).to_owned(), false.into())).collect();
         fixed.insert("id".into(), schema::base_id().clone());
@@ -568,6 +598,9 @@ impl Draft {
         };
         let document_json = Json::new(document);
         Ok(Kind {
+            reference: self.reference().map(|(_, (_, schema))| schema),
+            depends: false,
+            cost: OnceLock::new(),
             path: self.path(),
             references: self.references(),
             command: self
@@ -663,7 +696,8 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> String {
         }
         // The library's own words leave out all but two of the options.
         ValidationErrorKind::Enum { options } => {
-            let options: Vec<_> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
+            let options = options.as_array().into_iter().flatten();
+            let options: Vec<_> = options.map(Value::to_string).take(MOST_DETAIL).collect();
             format!("{} is not one of {}", quoted(error), options.join(", "))
         }
         // A schema that must not hold may say what it stands for.
@@ -697,10 +731,28 @@ fn quoted(error: &jsonschema::ValidationError<'_>) -> String {
 const MOST_DETAIL: usize = 300;
 
 impl Kind {
+    /// What it costs every process that has it. Worked out when it is asked for, unless it was put by this process.
+    pub(crate) fn cost(&self) -> Cost {
+        let weigh = || Scales::new(usize::MAX).kind(&self.document.parse(), &self.schema, "");
+        *self.cost.get_or_init(weigh)
+    }
+
+    /// What is wrong with a document, as far as its schema says it. The first thing only, where there may be very many.
+    fn problems<'v>(&'v self, value: &'v Value) -> Vec<jsonschema::ValidationError<'v>> {
+        const MOST: usize = 1000;
+        if self.validator.is_valid(value) {
+            Vec::new()
+        } else if self.cost().may_be_flooded(value) {
+            self.validator.validate(value).err().into_iter().collect()
+        } else {
+            self.validator.iter_errors(value).take(MOST).collect()
+        }
+    }
+
     /// Everything that is wrong with a document of this kind, each with its pointer.
     pub fn validate(&self, value: &Value) -> Vec<Violation> {
         let mut errors: Vec<Violation> = Vec::new();
-        for error in self.validator.iter_errors(value) {
+        for error in self.problems(value) {
             let at = error.instance_path().as_str();
             // What all kinds ask of an id comes after what this one asks of it, and is said only when that was fine.
             let common = error.schema_path().as_str().starts_with(COMMON_RULES);

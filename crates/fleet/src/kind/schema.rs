@@ -18,11 +18,11 @@ pub(super) fn base_id() -> &'static Value {
 }
 
 /// The JSON Schema of one item: Firestone's wrappers unfolded, objects with `properties` closed, `$ref`s resolved by
-/// `resolve` (which says `None` for what it does not know).
+/// `resolve` (which says why not, if it does not).
 pub(super) fn normalise(
     schema: &Value,
     pointer: &str,
-    resolve: &dyn Fn(&str) -> Option<Value>,
+    resolve: &dyn Fn(&str) -> Result<Value, String>,
     errors: &mut Vec<Violation>,
 ) -> Value {
     let Value::Object(given) = schema else {
@@ -32,18 +32,10 @@ pub(super) fn normalise(
         return schema.clone();
     };
     if let Some(target) = given.get("$ref") {
-        return match target.as_str().and_then(resolve) {
-            Some(found) => found,
-            None => {
-                errors.push(Violation::new(
-                    format!("{pointer}/$ref"),
-                    format!(
-                        "{target} is not known: only \"#/components/schemas/<singular>_ref\" of a kind that exists is"
-                    ),
-                ));
-                json!({})
-            }
-        };
+        return resolve(target.as_str().unwrap_or_default()).unwrap_or_else(|detail| {
+            errors.push(Violation::new(format!("{pointer}/$ref"), format!("{target} {detail}")));
+            json!({})
+        });
     }
     let mut out = Map::new();
     if let Some(inner @ Value::Object(_)) = given.get("schema")

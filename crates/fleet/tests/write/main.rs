@@ -8,6 +8,7 @@ mod common;
 mod assigning;
 mod batches;
 mod contract;
+mod costs;
 mod decommission;
 mod definitions;
 mod diagnostics;

@@ -79,8 +79,11 @@ impl App {
     }
 
     async fn rewound(&self, now: Arc<Fleet>, to: Revision, rewind: Rewind) -> Result<(Arc<Fleet>, Rewind), PastError> {
-        let _place = self.heavy().await;
-        let working = tokio::task::spawn_blocking(move || (now.rewound(to, &rewind), rewind));
+        let place = self.heavy().await;
+        let working = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            (now.rewound(to, &rewind), rewind)
+        });
         match working.await {
             Ok((Ok(then), rewind)) => Ok((Arc::new(then), rewind)),
             Ok((Err(detail), _)) => {
@@ -101,8 +104,9 @@ impl App {
             (&after, &before)
         };
         let rewind = self.rewind(later, earlier.revision()).await?;
-        let _place = self.heavy().await;
+        let place = self.heavy().await;
         let working = tokio::task::spawn_blocking(move || {
+            let _place = place;
             let (later, back) = if from <= to { (&after, false) } else { (&before, true) };
             let mut changes = rewind.changes(later);
             if !back {

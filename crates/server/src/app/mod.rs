@@ -26,7 +26,7 @@ use fleet::refusal::{Refusal, Removals};
 use fleet::selector::{Selector, SelectorError};
 use resourceset::Bundle;
 use store::Store;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
 use crate::config::{Config, Mode};
@@ -53,7 +53,7 @@ pub struct App {
     /// What is served at /openapi.yaml instead of what the kinds give.
     pub openapi_file: Option<Bytes>,
     /// Reads that go through the whole fleet or log: few at a time, so that they hold neither the memory nor the workers.
-    heavy: Semaphore,
+    heavy: Arc<Semaphore>,
     pub streams: Arc<Semaphore>,
     pub backups: Arc<Semaphore>,
     /// How old a snapshot may be before this replica says that it is not ready.
@@ -121,7 +121,7 @@ impl App {
             store,
             templates,
             openapi_file: None,
-            heavy: Semaphore::new(HEAVY_READS),
+            heavy: Arc::new(Semaphore::new(HEAVY_READS)),
             streams: Arc::new(Semaphore::new(STREAMS)),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             max_staleness: config.max_staleness,
@@ -201,9 +201,10 @@ impl App {
         })
     }
 
-    /// Waits for a place among the reads that take long.
-    pub async fn heavy(&self) -> SemaphorePermit<'_> {
-        self.heavy.acquire().await.expect("never closed")
+    /// Waits for a place among the reads that take long. A job on another thread takes its place along: it goes on when the
+    /// caller hangs up.
+    pub async fn heavy(&self) -> OwnedSemaphorePermit {
+        self.heavy.clone().acquire_owned().await.expect("never closed")
     }
 
     /// Returns when the server is to stop.
@@ -217,9 +218,13 @@ impl App {
 
     /// Runs a read that takes long away from the threads that answer polls. None: it panicked.
     pub async fn read<T: Send + 'static>(self: &Arc<Self>, read: impl FnOnce(&App) -> T + Send + 'static) -> Option<T> {
-        let _place = self.heavy().await;
+        let place = self.heavy().await;
         let app = self.clone();
-        tokio::task::spawn_blocking(move || read(&app)).await.ok()
+        let job = move || {
+            let _place = place;
+            read(&app)
+        };
+        tokio::task::spawn_blocking(job).await.ok()
     }
 
     /// The OpenAPI document, made once for each state of the kinds: anybody may ask for it, as often as they like.

@@ -1,0 +1,336 @@
+//! What a kind costs every process that has it: the memory of its compiled schema, and the work of holding one document against
+//! it. A kind is compiled by every replica at every start, so one that is too heavy is refused where it is put. One that a
+//! store holds is always read.
+
+use std::collections::HashMap;
+
+use jsonschema_regex::to_rust_regex;
+use regex_automata::dfa::{StartKind, dense};
+use regex_automata::meta;
+use regex_automata::nfa::thompson::{self, NFA};
+use serde_json::Value;
+
+use super::schema::base_id;
+use crate::refusal::{Violation, segment};
+
+/// How many kinds there may be. The clusters' schema has an array for each.
+pub(super) const MOST_KINDS: usize = 500;
+/// About how many bytes one kind may take, and all of them.
+pub(super) const MOST_WEIGHT: usize = 8 << 20;
+pub(super) const MOST_WEIGHT_OF_ALL: usize = 48 << 20;
+/// How much a single place in a document may be held against: schemas that apply to it at once, and patterns.
+pub(super) const MOST_WIDTH: usize = 8192;
+
+/// How large a compiled pattern may be.
+const MOST_PATTERN: usize = 512 << 10;
+/// A pattern whose automaton is no larger takes one step for each byte of a text, since it is kept once it was made (up to twice
+/// as much); others take up to as many as they have states. `^.{1,255}$` is far below it, `x[a-z]{0,99}y` far above.
+const MOST_AUTOMATON: usize = 1 << 20;
+
+/// What the smaller parts take, roughly.
+const OF_A_SCHEMA: usize = 1024;
+const OF_A_KEYWORD: usize = 512;
+const OF_UNEVALUATED: usize = 8 << 10;
+const OF_A_VALUE: usize = 128;
+const OF_A_PATTERN: usize = 8 << 10;
+
+/// What a schema or a quick pattern counts for at the place that it applies to, and how many bytes of a slow one count as one.
+const SCHEMA_WIDTH: usize = 8;
+const SLOW_PER_WIDTH: usize = 2;
+/// `unevaluatedProperties` holds the document against its siblings once more, for each that is inside another.
+const UNEVALUATED: usize = 4;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    /// About how many bytes it takes.
+    pub(crate) weight: usize,
+    /// The most that one place in a document is held against: schemas, and the states of patterns.
+    pub(crate) width: usize,
+    /// The schemas among that: as many problems can there be with one place.
+    pub(crate) schemas: usize,
+}
+
+impl Cost {
+    /// Whether a document may have more problems than are worth telling: each takes memory, and all are found before one is told.
+    pub(super) fn may_be_flooded(&self, document: &Value) -> bool {
+        const MOST_PROBLEMS: usize = 100_000;
+        self.schemas.saturating_mul(values(document)) > MOST_PROBLEMS
+    }
+}
+
+/// What one place in a document is held against, at most.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    width: usize,
+    schemas: usize,
+}
+
+impl Place {
+    fn beside(self, other: Place) -> Place {
+        Place {
+            width: self.width.saturating_add(other.width),
+            schemas: self.schemas.saturating_add(other.schemas),
+        }
+    }
+
+    fn or(self, other: Place) -> Place {
+        Place {
+            width: self.width.max(other.width),
+            schemas: self.schemas.max(other.schemas),
+        }
+    }
+
+    fn wider(self, by: usize) -> Place {
+        self.beside(Place { width: by, schemas: 0 })
+    }
+
+    fn times(self, count: usize) -> Place {
+        Place {
+            width: self.width.saturating_mul(count),
+            schemas: self.schemas.saturating_mul(count),
+        }
+    }
+}
+
+/// What a kind is weighed on.
+pub(super) struct Scales {
+    weight: usize,
+    /// What it may weigh. Nothing is looked at beyond that.
+    most: usize,
+    /// How wide each pattern is that was seen: it is compiled once.
+    patterns: HashMap<String, usize>,
+    /// Where it became too much.
+    pub(super) too_heavy: Option<Violation>,
+    /// What no kind may have, whatever it weighs.
+    pub(super) faults: Vec<Violation>,
+}
+
+impl Scales {
+    pub(super) fn new(most: usize) -> Self {
+        Scales {
+            weight: 0,
+            most,
+            patterns: HashMap::new(),
+            too_heavy: None,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Puts a kind on the scales: its document, and its schema, which stands at `pointer`.
+    pub(super) fn kind(&mut self, document: &Value, schema: &Value, pointer: &str) -> Cost {
+        self.settings(document);
+        let Place { width, schemas } = self.schema(schema, pointer);
+        Cost {
+            weight: self.weight,
+            width,
+            schemas,
+        }
+    }
+
+    /// The patterns of `x-flux`, which are compiled as they are read.
+    pub(super) fn settings(&mut self, document: &Value) {
+        let rules = document.pointer("/schema/x-flux/renders").and_then(Value::as_array);
+        for (n, rule) in rules.into_iter().flatten().enumerate() {
+            let at = format!("/schema/x-flux/renders/{n}");
+            let when = rule.get("when").and_then(Value::as_object).into_iter().flatten();
+            let when = when.map(|(field, pattern)| (format!("{at}/when{}", segment(field)), pattern));
+            let others = ["patch_keys", "patch_values"];
+            let others = others
+                .iter()
+                .filter_map(|key| Some((format!("{at}/{key}"), rule.get(key)?)));
+            for (pointer, pattern) in when.chain(others) {
+                let pattern = pattern.as_str().unwrap_or_default();
+                self.pattern(pattern, pattern, &pointer);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.weight > self.most
+    }
+
+    fn add(&mut self, bytes: usize, pointer: &str) {
+        self.weight = self.weight.saturating_add(bytes);
+        if self.is_full() && self.too_heavy.is_none() {
+            let detail = format!(
+                "with this the kind takes more than {} MiB of memory: it has too many schemas or patterns",
+                self.most >> 20
+            );
+            self.too_heavy = Some(Violation::new(pointer, detail));
+        }
+    }
+
+    /// A pattern of JSON Schema, in JavaScript's way of writing them. Gives how wide it is.
+    fn schema_pattern(&mut self, pattern: &str, pointer: &str) -> usize {
+        match to_rust_regex(pattern) {
+            Ok(text) => self.pattern(pattern, &text, pointer),
+            Err(()) => 0,
+        }
+    }
+
+    /// One that is not well-formed is somebody else's to refuse.
+    fn pattern(&mut self, pattern: &str, text: &str, pointer: &str) -> usize {
+        if let Some(known) = self.patterns.get(pattern) {
+            return *known;
+        }
+        if self.is_full() || base_id()["pattern"] == pattern {
+            return 0;
+        }
+        let states = thompson::Config::new().nfa_size_limit(Some(MOST_PATTERN));
+        let whole = meta::Config::new().nfa_size_limit(Some(MOST_PATTERN));
+        let automaton = dense::Config::new()
+            .start_kind(StartKind::Unanchored)
+            .dfa_size_limit(Some(MOST_AUTOMATON))
+            .determinize_size_limit(Some(MOST_AUTOMATON));
+        let whole = meta::Builder::new().configure(whole).build(text);
+        let (weight, width) = match (whole, NFA::compiler().configure(states).build(text)) {
+            (Ok(whole), Ok(states)) => {
+                let automaton = dense::Builder::new().configure(automaton).build_from_nfa(&states);
+                let kept = automaton.as_ref().map_or(MOST_AUTOMATON, dense::DFA::memory_usage);
+                let slow = states.memory_usage() / SLOW_PER_WIDTH;
+                let width = automaton.map_or(slow, |_| SCHEMA_WIDTH);
+                (whole.memory_usage() + kept, width)
+            }
+            (Err(error), _) if error.size_limit().is_some() => (MOST_PATTERN, usize::MAX),
+            _ => (0, 0),
+        };
+        if width > MOST_WIDTH {
+            let detail = "the pattern takes too much memory, or too long on a long text: begin it with ^, repeat less, or say \
+                          how long with maxLength";
+            self.faults.push(Violation::new(pointer, detail));
+        }
+        self.patterns.insert(pattern.to_owned(), width);
+        self.add(weight + OF_A_PATTERN, pointer);
+        width
+    }
+
+    /// A schema, with all that is in it. Gives what one place at or below where it applies is held against.
+    fn schema(&mut self, schema: &Value, pointer: &str) -> Place {
+        let Value::Object(schema) = schema else {
+            return Place::default();
+        };
+        self.add(OF_A_SCHEMA + schema.len() * OF_A_KEYWORD, pointer);
+        let mut here = Place {
+            width: SCHEMA_WIDTH,
+            schemas: 1,
+        };
+        // Of these one applies to a place: a property, or what is said for all others.
+        let mut below = Place::default();
+        let mut again = 1_usize;
+        for (key, value) in schema {
+            if self.is_full() {
+                break;
+            }
+            let at = format!("{pointer}{}", segment(key));
+            match (key.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(_)) => {
+                    let detail = "a schema may not refer to another place: only properties, items and \
+                                  additionalProperties may, to \"#/components/schemas/<singular>_ref\"";
+                    self.faults.push(Violation::new(at, detail));
+                }
+                ("pattern", Value::String(pattern)) => here = here.wider(self.schema_pattern(pattern, &at)),
+                ("enum" | "const", _) => {
+                    self.add(of_values(value), &at);
+                    // Strings and integers are looked up, everything else is compared in turn.
+                    let options = value.as_array().filter(|_| key == "enum");
+                    let is_quick = |options: &Vec<Value>| {
+                        options.iter().all(Value::is_string) || options.iter().all(Value::is_i64)
+                    };
+                    here = here.wider(if options.is_some_and(is_quick) {
+                        0
+                    } else {
+                        values(value)
+                    });
+                }
+                ("properties", Value::Object(named)) => {
+                    for (name, schema) in named {
+                        below = below.or(self.schema(schema, &format!("{at}{}", segment(name))));
+                    }
+                }
+                ("prefixItems", Value::Array(items)) => {
+                    for (n, schema) in items.iter().enumerate() {
+                        below = below.or(self.schema(schema, &format!("{at}/{n}")));
+                    }
+                }
+                ("items" | "additionalProperties", _) => below = below.or(self.schema(value, &at)),
+                ("unevaluatedProperties" | "unevaluatedItems", _) => {
+                    self.add(OF_UNEVALUATED, &at);
+                    again = again.saturating_mul(UNEVALUATED);
+                    here = here.beside(self.schema(value, &at));
+                }
+                ("patternProperties", Value::Object(named)) => {
+                    for (name, schema) in named {
+                        let at = format!("{at}{}", segment(name));
+                        here = here.wider(self.schema_pattern(name, &at));
+                        here = here.beside(self.schema(schema, &at));
+                    }
+                }
+                ("dependentSchemas" | "dependencies", Value::Object(named)) => {
+                    for (name, schema) in named {
+                        here = here.beside(self.schema(schema, &format!("{at}{}", segment(name))));
+                    }
+                }
+                // Not applied, or no schemas.
+                (
+                    "$defs" | "definitions" | "default" | "examples" | "example" | "required" | "dependentRequired",
+                    _,
+                ) => {
+                    self.add(of_values(value), &at);
+                }
+                (key, _) if key.starts_with("x-") => self.add(of_values(value), &at),
+                // All others apply beside each other: allOf, anyOf, oneOf, not, if, contains, and what is not known here.
+                (_, Value::Object(_)) => here = here.beside(self.schema(value, &at)),
+                (_, Value::Array(branches)) => {
+                    for (n, schema) in branches.iter().enumerate() {
+                        here = here.beside(self.schema(schema, &format!("{at}/{n}")));
+                    }
+                }
+                (_, Value::String(text)) => self.add(text.len(), &at),
+                _ => {}
+            }
+        }
+        here.beside(below).times(again)
+    }
+}
+
+/// What a value takes that is no schema, roughly.
+pub(super) fn of_values(value: &Value) -> usize {
+    values(value).saturating_mul(OF_A_VALUE)
+}
+
+/// How many values there are in one, counting each 64 bytes of text as one more.
+fn values(value: &Value) -> usize {
+    let of_text = |text: &str| text.len() / 64;
+    1 + match value {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| of_text(name) + values(value)).sum(),
+        Value::String(text) => of_text(text),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::{Kinds, Trust, built_in, name_of};
+
+    #[test]
+    fn the_built_in_kinds_are_far_from_the_limits() {
+        let sources: Vec<_> = built_in()
+            .iter()
+            .map(|document| {
+                (
+                    name_of(document).unwrap().into(),
+                    (crate::json::Json::new(document), None),
+                )
+            })
+            .collect();
+        let sources = sources.iter().map(|(name, source)| (name, source));
+        let kinds = Kinds::build(sources, &Kinds::default(), Trust::Given).unwrap();
+        for kind in kinds.iter() {
+            let cost = kind.cost();
+            assert!(cost.weight < MOST_WEIGHT / 8, "{}: {cost:?}", kind.name);
+            assert!(cost.width < MOST_WIDTH / 4, "{}: {cost:?}", kind.name);
+        }
+    }
+}
