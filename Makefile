@@ -86,7 +86,7 @@ bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/ben
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- --out docs/src/benchmarks.md
 
-scale: ## Measure what fleets of up to a million clusters take; writes docs/src/scale.md (about 10 minutes, 6 GiB of memory).
+scale: ## Measure what fleets of up to a million clusters take; writes docs/src/scale.md (about 5 minutes, 6 GiB of memory).
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- scale --out docs/src/scale.md
 

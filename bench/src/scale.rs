@@ -162,7 +162,7 @@ fn table(sizes: &[usize], columns: &[[String; FIGURES.len()]]) -> String {
 const PAGE: &str = "\
 # Scale
 
-`make scale` measures these figures and writes this page (`cargo run --release -p bench -- scale --out docs/src/scale.md`; about ten
+`make scale` measures these figures and writes this page (`cargo run --release -p bench -- scale --out docs/src/scale.md`; about five
 minutes, 6 GiB of memory and 8 GiB of disk).
 {machine}
 
