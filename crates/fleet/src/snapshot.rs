@@ -464,15 +464,17 @@ impl Edit {
         };
     }
 
-    /// What that takes, counted in resources that are put: kinds are compiled, and clusters read anew.
-    pub(crate) fn work_of_kinds(&self) -> usize {
+    /// What that takes, counted in resources that are put: kinds are compiled, and clusters read anew. Once is free of the latter:
+    /// the largest fleet must be able to change a kind.
+    pub(crate) fn work_of_kinds(&self, again: bool) -> usize {
         const OF_A_KIND: usize = 50;
         const CLUSTERS_READ: usize = 4;
+        let clusters = if again { self.fleet.clusters.len() } else { 0 };
         let Fleet { sources, kinds, .. } = &self.fleet;
         let built = sources
             .iter()
             .filter(|(name, source)| kinds.unchanged(name, source).is_none());
-        built.count() * OF_A_KIND + sources.len() + self.fleet.clusters.len() / CLUSTERS_READ
+        built.count() * OF_A_KIND + sources.len() + clusters / CLUSTERS_READ
     }
 
     /// Makes the kinds that were put take effect, or says what is wrong with them and leaves the old ones in force.

@@ -59,6 +59,7 @@ impl Fleet {
             rules,
             touched: BTreeMap::new(),
             kinds_put: false,
+            kinds_settled: false,
             kind_failures: Vec::new(),
             work: 0,
         };
@@ -122,6 +123,8 @@ struct Draft<'a> {
     touched: BTreeMap<(Arc<str>, Arc<str>), Touch>,
     /// Whether kinds were put that have not taken effect yet.
     kinds_put: bool,
+    /// Whether others did before.
+    kinds_settled: bool,
     kind_failures: Failures,
     /// How many times a resource was put so far, or what is as much work.
     work: usize,
@@ -676,7 +679,9 @@ impl Draft<'_> {
         if !std::mem::take(&mut self.kinds_put) {
             return Ok(());
         }
-        let work = self.edit.work_of_kinds();
+        let work = self
+            .edit
+            .work_of_kinds(std::mem::replace(&mut self.kinds_settled, true));
         self.has_worked(work)?;
         self.kind_failures = self.edit.settle_kinds(Trust::Given).err().unwrap_or_default();
         Ok(())
@@ -1135,13 +1140,11 @@ impl Draft<'_> {
             let (Some(all), Some(field)) = (self.now().definitions(&kind.name), &kind.flux.depends_on) else {
                 continue;
             };
-            for circle in circles(all, field, self.touched_ids(&kind.name)) {
-                let is_touched = |id: &str| self.touched.contains_key(&(kind.name.clone(), Arc::from(id)));
-                // An old one, from before the kind knew of dependencies, is nobody's fault here. And one of itself was told.
-                let touched = (0..circle.len()).filter(|at| circle.len() > 1 && is_touched(circle[*at]));
-                for at in touched.take(TOLD) {
-                    let id = circle[at];
-                    let way: Vec<_> = circle.iter().cycle().skip(at).take(circle.len() + 1).copied().collect();
+            for group in circles(all, field, self.touched_ids(&kind.name)) {
+                let is_touched = |id: &&&str| self.touched.contains_key(&(kind.name.clone(), Arc::from(**id)));
+                // An old one, from before the kind knew of dependencies, is nobody's fault here.
+                for id in group.iter().filter(is_touched).take(TOLD) {
+                    let way = way_around(all, field, &group, id);
                     let value = all.get(id).map(|definition| &definition.value()[field]);
                     let n = value.and_then(|value| strings(value).position(|dependency| dependency == way[1]));
                     let pointer = format!("{}/{}", segment(field), n.unwrap_or_default());
@@ -1258,49 +1261,98 @@ fn strings(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Circles among dependencies, as far as they can be reached from `starts`: some, if there are any. Each definition is looked at
-/// once, however many depend on it.
+/// The groups of definitions that depend on each other in circles, as far as they can be reached from `starts`. Tarjan's way: each
+/// definition is looked at once, however many depend on it.
 fn circles<'a>(
     all: &'a crate::snapshot::Definitions,
     field: &str,
     starts: impl Iterator<Item = &'a Arc<str>>,
-) -> Vec<Vec<&'a str>> {
-    const ENOUGH: usize = 10;
+) -> Vec<BTreeSet<&'a str>> {
     let open = |id: &str| {
         let definition = all.get(id)?;
         Some((&*definition.document.id, strings(&definition.value()[field])))
     };
     let mut found = Vec::new();
-    // Where on the way here a definition is; None: it is done with.
-    let mut seen: HashMap<&str, Option<usize>> = HashMap::new();
+    // When each was met first, and the earliest that can be reached from it among those that belong to no group yet.
+    let mut met: HashMap<&str, usize> = HashMap::new();
+    let mut earliest: HashMap<&str, usize> = HashMap::new();
+    let mut ungrouped: Vec<&str> = Vec::new();
     for start in starts {
-        let mut way: Vec<_> = open(start)
-            .filter(|(id, _)| !seen.contains_key(id))
-            .into_iter()
-            .collect();
-        seen.extend(way.iter().map(|(id, _)| (*id, Some(0))));
-        while let Some((here, dependencies)) = way.last_mut() {
-            let Some(next) = dependencies.next() else {
-                seen.insert(here, None);
-                way.pop();
-                continue;
+        let mut way = Vec::new();
+        let mut next = open(start).filter(|(id, _)| !met.contains_key(id));
+        loop {
+            if let Some((id, dependencies)) = next.take() {
+                let number = met.len();
+                met.insert(id, number);
+                earliest.insert(id, number);
+                ungrouped.push(id);
+                way.push((id, dependencies));
+            }
+            let Some((here, dependencies)) = way.last_mut() else {
+                break;
             };
-            match seen.get(next) {
-                Some(None) => {}
-                Some(Some(at)) => {
-                    found.push(way[*at..].iter().map(|(id, _)| *id).collect());
-                    if found.len() == ENOUGH {
-                        return found;
+            let here = *here;
+            if let Some(dependency) = dependencies.next() {
+                match earliest.get(dependency).copied() {
+                    Some(other) => {
+                        earliest.entry(here).and_modify(|own| *own = other.min(*own));
                     }
+                    None if met.contains_key(dependency) => {}
+                    None => next = open(dependency),
                 }
-                None => {
-                    if let Some(next) = open(next) {
-                        seen.insert(next.0, Some(way.len()));
-                        way.push(next);
-                    }
+                continue;
+            }
+            way.pop();
+            let own = earliest.get(here).copied().unwrap_or_default();
+            if let Some((parent, _)) = way.last() {
+                earliest
+                    .entry(parent)
+                    .and_modify(|parents| *parents = own.min(*parents));
+            }
+            if met.get(here) == Some(&own) {
+                let begins = ungrouped.iter().rposition(|id| *id == here).unwrap_or_default();
+                let group: BTreeSet<&str> = ungrouped.drain(begins..).collect();
+                for id in &group {
+                    earliest.remove(id);
+                }
+                if group.len() > 1 {
+                    found.push(group);
                 }
             }
         }
     }
     found
+}
+
+/// A way from a definition back to itself, within its group.
+fn way_around<'a>(
+    all: &'a crate::snapshot::Definitions,
+    field: &str,
+    group: &BTreeSet<&'a str>,
+    id: &'a str,
+) -> Vec<&'a str> {
+    let mut came_from: HashMap<&str, &str> = HashMap::new();
+    let mut open = vec![id];
+    while let Some(here) = open.pop() {
+        let value = all.get(here).map(|definition| &definition.value()[field]);
+        for next in value
+            .into_iter()
+            .flat_map(strings)
+            .filter_map(|next| group.get(next).copied())
+        {
+            if next == id && here != id {
+                let mut way = vec![id, here];
+                while let Some(previous) = came_from.get(way[way.len() - 1]) {
+                    way.push(previous);
+                }
+                way.reverse();
+                return way;
+            }
+            if next != id && !came_from.contains_key(next) {
+                came_from.insert(next, here);
+                open.push(next);
+            }
+        }
+    }
+    vec![id, id]
 }

@@ -91,6 +91,11 @@ pub fn built_in() -> &'static [Value; 4] {
     &PARSED
 }
 
+/// Whether it is one of those, as this release has it.
+pub(crate) fn is_built_in(document: &Value) -> bool {
+    built_in().contains(document)
+}
+
 /// What Firestone does not know of a kind: how Flux sees it.
 /// Settings that are not known are let in here, since a later release may have written them; [`unknown_settings`] refuses
 /// them where a kind is put.
@@ -258,7 +263,7 @@ pub(crate) struct Draft {
 impl Draft {
     pub(crate) fn read(document: &Value, trust: Trust) -> Result<Draft, Vec<Violation>> {
         let mut errors = Vec::new();
-        if trust == Trust::Given {
+        if trust == Trust::Given && !is_built_in(document) {
             let mut scales = Scales::new(cost::MOST_WEIGHT);
             scales.settings(document);
             let too_much: Vec<_> = scales.faults.into_iter().chain(scales.too_heavy).collect();
@@ -733,8 +738,14 @@ const MOST_DETAIL: usize = 300;
 impl Kind {
     /// What it costs every process that has it. Worked out when it is asked for, unless it was put by this process.
     pub(crate) fn cost(&self) -> Cost {
-        let weigh = || Scales::new(usize::MAX).kind(&self.document.parse(), &self.schema, "");
-        *self.cost.get_or_init(weigh)
+        *self.cost.get_or_init(|| match is_built_in(&self.document.parse()) {
+            true => Cost::OF_OURS,
+            false => self.weighed(),
+        })
+    }
+
+    fn weighed(&self) -> Cost {
+        Scales::new(usize::MAX).kind(&self.document.parse(), &self.schema, "")
     }
 
     /// What is wrong with a document, as far as its schema says it. The first thing only, where there may be very many.

@@ -87,9 +87,18 @@ impl Kinds {
         let moved = references != before.references();
         let mut parts = Vec::new();
         let mut weight = 0;
+        let too_heavy = |weight: usize| {
+            trust == Trust::Given
+                && weight > MOST_WEIGHT_OF_ALL
+                && weight > before.iter().map(|kind| kind.cost().weight).sum()
+        };
+        let mut given = String::new();
         for (name, source) in sources {
             let (draft, parsed) = match (drafts.remove(name), before.unchanged(name, source)) {
-                (Some(new), _) => new,
+                (Some(new), _) => {
+                    given = name.to_string();
+                    new
+                }
                 (None, Some(old)) if moved && old.depends => {
                     let parsed = source.0.parse();
                     let draft = Draft::read(&parsed, Trust::Stored);
@@ -110,16 +119,19 @@ impl Kinds {
                 }
                 Err((errors, seen)) => {
                     weight += seen;
-                    failed.push((name.clone(), errors));
+                    failed.push((name, errors));
                 }
             }
-            // Before any of them is compiled.
-            if weight > MOST_WEIGHT_OF_ALL && weight > before.iter().map(|kind| kind.cost().weight).sum() {
-                let most = MOST_WEIGHT_OF_ALL >> 20;
-                let detail = format!("with this the kinds take more than {most} MiB of memory together");
-                failed.push((name, vec![Violation::new("/schema", detail)]));
-                return Err(failed);
+            if too_heavy(weight) {
+                break;
             }
+        }
+        // Before any of them is compiled.
+        if too_heavy(weight) {
+            let most = MOST_WEIGHT_OF_ALL >> 20;
+            let detail = format!("with this the kinds take more than {most} MiB of memory together");
+            failed.push((given, vec![Violation::new("/schema", detail)]));
+            return Err(failed);
         }
         let mut kinds = Kinds::default();
         for part in parts {
@@ -236,6 +248,7 @@ impl<'a> New<'a> {
         };
         let cost = match trust {
             Trust::Stored => None,
+            Trust::Given if super::is_built_in(&parsed) => Some(Cost::OF_OURS),
             Trust::Given => {
                 let old = before.get(&draft.name);
                 let was = old.map(|old| old.cost()).unwrap_or_default();

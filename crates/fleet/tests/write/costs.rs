@@ -144,6 +144,12 @@ fn all_kinds_have_a_limit_together() {
     let fleet = accept(&small(), json!(ops[..5]));
     let refusal = write(&fleet, json!(ops[5..])).unwrap_err();
     assert!(refusal.errors[0].detail.contains("together"), "{refusal:?}");
+    // Also one at a time, in whatever order of names.
+    let one_by_one = ops.iter().rev().try_fold(small(), |fleet, op| {
+        let (fleet, _) = write(&fleet, json!([op])).map_err(|refusal| refusal.detail)?;
+        Ok::<_, String>(fleet)
+    });
+    assert!(one_by_one.unwrap_err().contains("together"));
     let ops: Vec<_> = (0..600)
         .map(|n| create("kinds", many(&format!("thing{n}"), 0, |_| json!({}))))
         .collect();
@@ -226,7 +232,6 @@ fn a_store_with_a_kind_that_costs_too_much_is_read_and_can_be_written_to() {
         let fleet = accept(
             &fleet,
             json!([
-                create("kinds", kind("other", json!({}), json!({}))),
                 create("things", json!({"id": "one"})),
                 merge("clusters", "one", json!({"things": [{"id": "one"}]})),
             ]),

@@ -180,6 +180,48 @@ fn a_cycle_of_dependencies_is_refused() {
 }
 
 #[test]
+fn a_new_circle_is_found_beside_old_ones() {
+    // As it can be when a kind learns of dependencies late.
+    let thing = |flux: Value| json!({"kind": "thing", "schema": {"type": "object", "x-flux": flux, "properties": {"needs": {"type": "array", "items": {"type": "string"}}}}});
+    let needs = |id: &str, others: &[&str]| json!({"id": id, "needs": others});
+    let old = ["o1", "o2", "o3", "o4", "o5", "o6", "o7", "o8", "o9", "p1", "p2"];
+    let mut operations = vec![create("kinds", thing(json!({"path": "things"})))];
+    operations.extend(old.map(|id| create("things", needs(id, &[id]))));
+    for (id, others) in [
+        ("f", &["x", "t"][..]),
+        ("x", &["p"]),
+        ("p", &["f"]),
+        ("t", &[]),
+        ("a", &[]),
+        ("u", &["v"]),
+        ("v", &[]),
+    ] {
+        operations.push(create("things", needs(id, others)));
+    }
+    let fleet = accept(&small(), json!(operations));
+    let fleet = accept(
+        &fleet,
+        json!([apply("kinds", thing(json!({"path": "things", "depends_on": "needs"})))]),
+    );
+    // What was there is nobody's fault.
+    accept(&fleet, json!([merge("things", "a", json!({"needs": ["f"]}))]));
+    let both = json!([
+        merge("things", "a", json!({"needs": ["f"]})),
+        merge("things", "t", json!({"needs": ["p"]}))
+    ]);
+    let refusal = refuse(&fleet, both, Invalid, &["/operations/1/value/needs/0"]);
+    assert!(refusal.detail.contains("t → p → f → t"), "{}", refusal.detail);
+    let many: Vec<_> = old.iter().copied().chain(["u"]).collect();
+    let refusal = refuse(
+        &fleet,
+        json!([merge("things", "v", json!({"needs": many}))]),
+        Invalid,
+        &["/operations/0/value/needs/11"],
+    );
+    assert!(refusal.detail.contains("v → u → v"), "{}", refusal.detail);
+}
+
+#[test]
 fn a_batch_may_turn_a_dependency_around() {
     let fleet = accept(
         &small(),

@@ -26,7 +26,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
 use axum::routing::{get, post};
 use futures_util::future::Either;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tower::Service;
 
 use self::problem::Problem;
@@ -61,6 +61,11 @@ impl Api {
             )
             .route("/ready", get(move || async move { unready() }))
             .fallback(move |request: axum::extract::Request| async move {
+                // Few at a time: who waits has a connection, and probes need some, too.
+                static WAITING: Semaphore = Semaphore::const_new(256);
+                let Ok(_place) = WAITING.try_acquire() else {
+                    return unready();
+                };
                 let real = tokio::time::timeout(PATIENCE, api(real)).await.ok().flatten();
                 match real {
                     None => unready(),

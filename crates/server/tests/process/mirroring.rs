@@ -488,8 +488,8 @@ fn with_the_read_token_a_store_that_was_filled_before_is_followed() {
     let address = origin.address;
     origin.stop();
     let origin = again(&there, address);
-    let line = mirror.process.line("401");
-    assert!(line.contains("this token is not known"), "{line}");
+    let line = mirror.process.line("this token is not known");
+    assert!(line.contains(": 401: "), "{line}");
     here.write("token", WRITE);
     add(&origin, ["c".to_owned()]);
     caught_up(&origin, &mirror);

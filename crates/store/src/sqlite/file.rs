@@ -40,6 +40,7 @@ const PAGE: u32 = 4096;
 const CACHE: &str = "-32768";
 
 /// How much lower the priority of commits and checkpoints is than that of the rest, as `nice` counts.
+#[cfg(target_os = "linux")]
 const STAND_BACK: i32 = 10;
 
 #[derive(Clone, Debug)]
@@ -165,6 +166,8 @@ impl File {
         let (options, runtime) = (self.options.clone(), Handle::current());
         let (reply, connected) = oneshot::channel();
         let open = move || {
+            // Elsewhere it would be the whole process.
+            #[cfg(target_os = "linux")]
             let _as_it_is = rustix::process::nice(STAND_BACK);
             let _gone = reply.send(runtime.block_on(options.connect()));
         };
