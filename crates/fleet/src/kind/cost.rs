@@ -319,7 +319,6 @@ fn values(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::kind::{Kinds, Trust, built_in, name_of};
 
     #[test]
