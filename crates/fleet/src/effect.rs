@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::diagnose::{self, Diagnostic};
 use crate::diff::{Difference, differences};
 use crate::inputs::{Effective, reference_id, references};
-use crate::json::Json;
+use crate::json::{Fields, Json};
 use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind};
 use crate::log::{Change, Digest};
 use crate::refusal::{Reason, Refusal};
@@ -505,11 +505,7 @@ impl<'a> Comparison<'a> {
 /// Whether two documents refer to the same definitions in the same way, which most writes leave alone: then nothing is lost.
 /// Told from their texts, since every write is held against it, and reading a document takes longer than all the rest.
 fn same_references(fleet: &Fleet, old: &Cluster, new: &Cluster) -> bool {
-    type Fields<'a> = HashMap<&'a str, &'a RawValue>;
-    fn fields(cluster: &Cluster) -> Option<Fields<'_>> {
-        serde_json::from_str(cluster.document().body.as_str()).ok()
-    }
-    let (Some(old), Some(new)) = (fields(old), fields(new)) else {
+    let [Some(old), Some(new)] = [old, new].map(|cluster| cluster.document().body.fields()) else {
         return false;
     };
     let mut kinds = fleet.kinds().definitions();
@@ -517,7 +513,7 @@ fn same_references(fleet: &Fleet, old: &Cluster, new: &Cluster) -> bool {
         let Some(array) = kind.references.as_deref() else {
             return true;
         };
-        let [old, new] = [&old, &new].map(|fields| fields.get(array).map(|text| text.get()));
+        let [old, new] = [&old, &new].map(|fields| fields.text(array));
         // Patches are the one part of an input that is not in its reference. No sane kind is turned off by them.
         old == new && !kind.flux.off.contains_key("patches")
     })
@@ -525,32 +521,19 @@ fn same_references(fleet: &Fleet, old: &Cluster, new: &Cluster) -> bool {
 
 /// The clusters that were there and still are, with what selectors see otherwise of each. From their texts, as above.
 fn relabelled(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<Relabelled> {
-    /// Borrowed, unless it has an escape.
-    #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-    struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-    type Fields<'a> = BTreeMap<Name<'a>, &'a RawValue>;
-    fn fields(text: &str) -> Fields<'_> {
-        serde_json::from_str(text).unwrap_or_default()
-    }
     fn labels<'a>(all: &Fields<'a>) -> Fields<'a> {
-        let labels = all.get(&Name("labels".into()));
-        labels.map_or_else(Fields::new, |labels| fields(labels.get()))
+        all.text("labels").and_then(Fields::of).unwrap_or_default()
     }
     fn differing<'f>(old: &'f Fields<'_>, new: &'f Fields<'_>) -> BTreeSet<&'f str> {
-        let text = |fields: &'f Fields<'_>, name: &Name<'_>| fields.get(name).map(|text| text.get());
-        let names = old.keys().chain(new.keys());
-        let names = names.filter(|name| text(old, name) != text(new, name));
-        names.map(|name| &*name.0).collect()
+        let names = old.names().chain(new.names());
+        names.filter(|name| old.text(name) != new.text(name)).collect()
     }
     let is_field = |name: &str| {
         let kinds = [before, after].map(|fleet| fleet.kinds().clusters());
         kinds.into_iter().flatten().any(|kind| kind.is_scalar_field(name))
     };
     let of = |change: &Change| {
-        let (old, new) = (
-            fields(change.before.as_ref()?.as_str()),
-            fields(change.after.as_ref()?.as_str()),
-        );
+        let (old, new) = (change.before.as_ref()?.fields()?, change.after.as_ref()?.fields()?);
         let names = differing(&old, &new);
         let mut keys: BTreeSet<&str> = names.iter().copied().filter(|name| is_field(name)).collect();
         let (old, new) = (labels(&old), labels(&new));

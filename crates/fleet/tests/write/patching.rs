@@ -133,6 +133,23 @@ fn a_reference_is_removed_by_name_and_only_so() {
 }
 
 #[test]
+fn null_for_what_is_null_already_changes_nothing() {
+    let told = json!({"platform_components": [{"id": "a", "oci_tag": null}, {"id": "b"}]});
+    let fleet = accept(
+        &small(),
+        json!([apply(
+            "clusters",
+            cluster("one", with(told, json!({"namespaces": [], "rolebindings": []})))
+        )]),
+    );
+    let reference = |fleet: &Fleet| document(fleet, "clusters", "one")["platform_components"][0].clone();
+    assert_eq!(reference(&fleet), json!({"id": "a", "enabled": true, "oci_tag": null}));
+    let again = json!({"platform_components": [{"id": "a", "oci_tag": null}]});
+    let (_, changes) = write(&fleet, json!([merge("clusters", "one", again)])).unwrap();
+    assert_eq!(changes, []);
+}
+
+#[test]
 fn null_clears_a_field_an_override_and_a_patch_key() {
     let body = json!({"node_count": null, "labels": {"team": null}});
     let after = patch(&small(), Form::Merge, "two", body).unwrap();

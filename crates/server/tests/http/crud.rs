@@ -1,5 +1,6 @@
 //! What operators and CI use: resources of every kind.
 
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use crate::support::{DEMO, DEMO_DNS, Setup, TestApp, bare, component, ids, pointers, pretty};
@@ -914,6 +915,49 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
             "{detail}"
         );
     }
+}
+
+#[tokio::test]
+async fn what_is_said_twice_is_refused() {
+    let app = TestApp::start().await;
+    let twice = r#"{"id": "x", "labels": {"a": "1", "a": "2"}}"#;
+    let call = app
+        .post("/namespaces", &json!({}))
+        .content("application/json", twice.to_owned());
+    let problem = call.await.problem(400, "bad-request");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("\"a\" is there twice"),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_there_is_404_with_every_method() {
+    let app = TestApp::start().await;
+    for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS] {
+        app.call(method.clone(), "/nope").await.problem(404, "not-found");
+        app.call(method.clone(), "/namespaces")
+            .await
+            .problem(405, "method-not-allowed");
+    }
+    app.call(Method::POST, "/nope/x").await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_kind_without_a_content_type_may_be_yaml_and_nothing_else_may() {
+    let app = TestApp::start().await;
+    let put = |text: &str| app.call(Method::PUT, "/kinds/things").content("", text.to_owned());
+    put("kind: thing\nschema: {type: object, properties: {a: {type: string}}}\n")
+        .await
+        .expect(201);
+    put(r#" {"kind": "thing", "schema": {"type": "object", "properties": {}}}"#)
+        .await
+        .expect(200);
+    put("kind: [").await.problem(400, "bad-request");
+    app.post("/namespaces", &json!({}))
+        .content("", "id: x".to_owned())
+        .await
+        .problem(400, "bad-request");
 }
 
 #[tokio::test]

@@ -266,3 +266,14 @@ fn kinds_of_a_folder_are_served_and_what_was_put_later_survives_a_restart() {
     server.process.line("give up a path that they poll");
     server.reader().get(path).expect(404);
 }
+
+#[test]
+fn a_seed_that_is_gone_and_not_needed_is_said() {
+    let folder = Folder::new();
+    folder.crud().env("SEED_FILE", folder.seed(&fleet())).start().stop();
+    let server = folder.crud().env("SEED_FILE", folder.path("gone.json")).start();
+    server
+        .process
+        .line("gone.json is not there; the store holds a fleet, so it is not needed");
+    server.reader().get("/clusters").expect(200);
+}
