@@ -49,7 +49,7 @@ the plan was seen; removals beyond the budget take --confirm-removals all the sa
 
 const BACK: &str = "\
 What was created since is deleted, what was deleted comes back, kinds included, in one new revision.
-Decommissions are not rolled back: a cluster that goes is deleted like any other.";
+Decommissions and released names are not rolled back: a cluster that goes is deleted like any other.";
 
 const UNDONE: &str = "\
 It is refused where something that the revision changed has changed again since. An undo is a revision

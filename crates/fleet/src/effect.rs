@@ -1,9 +1,9 @@
 //! What a change does to the clusters: which inputs each is told of anew, no longer, or otherwise.
 //!
 //! It compares what each DNS name is answered before and after, for that is what Flux acts on. A DNS name that is answered 404
-//! afterwards loses nothing; one that another cluster takes over is compared with what that one is told. A path that no kind has
-//! any more counts as an empty list, though Flux keeps what it has then, too: nobody remembers it, so whatever takes the path
-//! later would be compared with nothing.
+//! afterwards loses nothing; one that another cluster takes over is compared with what that one is told, in the same write or
+//! later: [`crate::released`] remembers what the name was told last. A path that no kind has any more counts as an empty list,
+//! though Flux keeps what it has then, too: nothing remembers it, so whatever takes the path later would be compared with nothing.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,11 +17,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::diagnose::{self, Diagnostic};
 use crate::diff::{Difference, differences};
+use crate::document::Document;
 use crate::inputs::{Effective, reference_id, references};
 use crate::json::{Fields, Json};
-use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, RELEASED_NAMES};
 use crate::log::{Change, Digest};
 use crate::refusal::{Reason, Refusal};
+use crate::released::{self, Had};
 use crate::snapshot::{Cluster, Definitions, Fleet};
 
 /// The effect of a change on the clusters, in the order of their ids.
@@ -91,6 +93,17 @@ impl ListEffect {
     fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
+
+    /// Counts what a name had when it was given up and the cluster that takes it does not have. What it has of that is listed
+    /// as added like the rest, since it is told anew.
+    fn compare_remembered(&mut self, had: &[Had], new: &[Input<'_>]) {
+        let now: HashMap<&str, &Input<'_>> = new.iter().map(|input| (input.id, input)).collect();
+        let is_kept = |had: &&Had| now.get(had.id.as_str()).is_some_and(|input| had.is_kept_by(input));
+        for had in had.iter().filter(|had| !is_kept(had)) {
+            self.removed.push(had.id.clone());
+            self.lost.push(had.id.clone());
+        }
+    }
 }
 
 impl ClusterEffect {
@@ -126,6 +139,8 @@ impl Serialize for ClusterEffect {
 enum Told<'a> {
     /// 404: Flux keeps what it has.
     Unknown,
+    /// 404 as well, and what Flux has is known.
+    Released(&'a Document),
     /// A decommissioned cluster: no inputs.
     Nothing,
     Cluster(&'a Arc<Cluster>),
@@ -136,30 +151,33 @@ impl<'a> Told<'a> {
         match fleet.cluster_at(dns) {
             Some(cluster) => Told::Cluster(cluster),
             None if fleet.decommissions().contains_key(dns) => Told::Nothing,
-            None => Told::Unknown,
+            None => fleet
+                .released_names()
+                .get(dns)
+                .map_or(Told::Unknown, |name| Told::Released(name)),
         }
     }
 
     fn cluster(&self) -> Option<&'a Arc<Cluster>> {
         match self {
             Told::Cluster(cluster) => Some(cluster),
-            Told::Unknown | Told::Nothing => None,
+            Told::Unknown | Told::Released(_) | Told::Nothing => None,
         }
     }
 }
 
 /// An object, and what it takes its content from.
-type Road<'a> = (&'a str, Option<&'a str>);
+pub(crate) type Road<'a> = (&'a str, Option<&'a str>);
 
 /// One input, as far as it matters here.
-struct Input<'a> {
-    id: &'a str,
+pub(crate) struct Input<'a> {
+    pub(crate) id: &'a str,
     effective: Effective<'a>,
     /// The objects that Flux makes of it; none when it is off.
-    object: Option<Option<Road<'a>>>,
+    pub(crate) object: Option<Option<Road<'a>>>,
 }
 
-fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document: &'a Value) -> Vec<Input<'a>> {
+pub(crate) fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document: &'a Value) -> Vec<Input<'a>> {
     let references = references(kind, document).iter();
     let found = references.filter_map(|reference| {
         let id = reference_id(reference);
@@ -209,7 +227,7 @@ impl Effect {
             detail,
             same_catalog: changes
                 .iter()
-                .all(|change| matches!(&*change.kind, CLUSTERS | DECOMMISSIONS)),
+                .all(|change| matches!(&*change.kind, CLUSTERS | DECOMMISSIONS | RELEASED_NAMES)),
             found: BTreeMap::new(),
         };
         let whole = comparison.names_to_compare(changes);
@@ -218,7 +236,7 @@ impl Effect {
         }
         let mut definitions: BTreeMap<&Arc<str>, BTreeSet<&str>> = BTreeMap::new();
         for change in changes {
-            if !matches!(&*change.kind, CLUSTERS | DECOMMISSIONS | KINDS) {
+            if !matches!(&*change.kind, CLUSTERS | DECOMMISSIONS | RELEASED_NAMES | KINDS) {
                 definitions.entry(&change.kind).or_default().insert(&change.id);
             }
         }
@@ -299,7 +317,7 @@ impl Effect {
 }
 
 impl<'a> Comparison<'a> {
-    /// The DNS names whose answers may differ in any way: those of clusters that were written or decommissioned, and of all
+    /// The DNS names whose answers may differ in any way: those of clusters that were written, those that no cluster has, and of all
     /// that use a kind whose inputs are made otherwise now.
     fn names_to_compare(&self, changes: &[Change]) -> BTreeSet<Arc<str>> {
         let mut names = BTreeSet::new();
@@ -309,7 +327,7 @@ impl<'a> Comparison<'a> {
                     let both = [self.before.cluster(&change.id), self.after.cluster(&change.id)];
                     names.extend(both.into_iter().flatten().map(|cluster| cluster.head().dns_key.clone()));
                 }
-                DECOMMISSIONS => {
+                DECOMMISSIONS | RELEASED_NAMES => {
                     names.insert(change.id.clone());
                 }
                 KINDS => {
@@ -352,7 +370,7 @@ impl<'a> Comparison<'a> {
         let Some(cluster) = after.cluster().or(before.cluster()) else {
             return;
         };
-        if matches!(after, Told::Unknown) {
+        if matches!(after, Told::Unknown | Told::Released(_)) {
             return;
         }
         if self.detail == Detail::Losses
@@ -365,29 +383,39 @@ impl<'a> Comparison<'a> {
         let parse = |told: &Told<'_>| told.cluster().map(|cluster| cluster.document().body.parse());
         let (old, new) = (parse(&before), parse(&after));
         let blocks = [&before, &after].map(|told| told.cluster().map(|cluster| cluster_block(cluster)));
+        let remembered = match before {
+            Told::Released(name) => released::remembered(name),
+            _ => Default::default(),
+        };
         let mut lists = Vec::new();
         let kinds = self
             .before
             .kinds()
             .definitions()
             .chain(self.after.kinds().definitions());
-        let paths: BTreeSet<&str> = kinds.filter_map(|kind| kind.path.as_deref()).collect();
+        let mut paths: BTreeSet<&str> = kinds.filter_map(|kind| kind.path.as_deref()).collect();
+        paths.extend(remembered.keys().map(String::as_str));
         for path in paths {
             let side = |fleet: &'a Fleet| {
                 let kind = fleet.kinds().at_path(path)?;
                 Some((kind, fleet.definitions(&kind.name)?))
             };
             let (before_side, after_side) = (side(self.before), side(self.after));
-            let (Some((old_kind, _)), Some((new_kind, _))) = (before_side.or(after_side), after_side.or(before_side))
-            else {
-                continue;
-            };
             let [old_inputs, new_inputs] = [before_side.zip(old.as_ref()), after_side.zip(new.as_ref())].map(|told| {
                 told.map_or_else(Vec::new, |((kind, definitions), document)| {
                     inputs(kind, definitions, document)
                 })
             });
-            let mut list = compare_lists((old_kind, new_kind), &old_inputs, &new_inputs, &blocks, self.detail);
+            let mut list = match (before_side.or(after_side), after_side.or(before_side)) {
+                (Some((old_kind, _)), Some((new_kind, _))) => {
+                    compare_lists((old_kind, new_kind), &old_inputs, &new_inputs, &blocks, self.detail)
+                }
+                // No kind has had the path since the name was given up.
+                _ => ListEffect::default(),
+            };
+            if let Some(had) = remembered.get(path) {
+                list.compare_remembered(had, &new_inputs);
+            }
             list.unanswered = after_side.is_none();
             if !list.is_empty() || !list.lost.is_empty() {
                 lists.push((Arc::from(path), Arc::new(list)));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::dangling::Dangling;
 use crate::json::Json;
-use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS};
+use crate::kind::{CLUSTERS, KINDS, built_in_origin, is_built_in, name_record};
 use crate::log::{Change, Digest, Head, Revision, RevisionRecord};
 use crate::operation::{Operation, Verb};
 use crate::refusal::{Reason, Refusal, some_of};
@@ -17,6 +18,8 @@ use crate::snapshot::Fleet;
 #[derive(Clone, Debug, Default)]
 pub struct Rewind {
     then: BTreeMap<(Arc<str>, Arc<str>), Option<Json>>,
+    /// The origins of kinds then, as far as the log still has them.
+    origins: BTreeMap<Arc<str>, Option<Arc<str>>>,
 }
 
 impl Rewind {
@@ -28,19 +31,57 @@ impl Rewind {
         }
     }
 
-    /// The changes that lead from `now` back to then.
-    pub fn changes(&self, now: &Fleet) -> Vec<Change> {
-        let back = self.then.iter().map(|((kind, id), then)| Change {
-            kind: kind.clone(),
-            id: id.clone(),
-            before: now.document(kind, id).map(|document| document.body),
-            after: then.clone(),
-            origin: None,
-            unique: None,
-            keeps_unique: false,
-        });
-        back.filter(|change| change.before != change.after).collect()
+    /// The kinds that changed since and existed then. A record has no origin of what came before it, so the caller looks up
+    /// each kind's last change until then and passes it to [`Rewind::came_from`].
+    pub fn kinds(&self) -> Vec<Arc<str>> {
+        let kinds = self
+            .then
+            .iter()
+            .filter(|((kind, _), then)| &**kind == KINDS && then.is_some());
+        kinds.map(|((_, id), _)| id.clone()).collect()
     }
+
+    /// Notes the origin that a kind had then.
+    pub fn came_from(&mut self, kind: Arc<str>, origin: Option<Arc<str>>) {
+        self.origins.insert(kind, origin);
+    }
+
+    /// The changes that lead from `now` back to then. A kind is changed when its origin is another one, too.
+    pub fn changes(&self, now: &Fleet) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for ((kind, id), then) in &self.then {
+            let before = now.document(kind, id).map(|document| document.body);
+            let (mut origin, mut same_origin) = (None, true);
+            if &**kind == KINDS && then.is_some() {
+                let present = now.kinds().get(id).and_then(|kind| kind.origin.clone());
+                let unknown = || origin_of(then, &before, &present);
+                origin = self.origins.get(id).cloned().unwrap_or_else(unknown);
+                same_origin = origin == present;
+            }
+            if before != *then || !same_origin {
+                changes.push(Change {
+                    kind: kind.clone(),
+                    id: id.clone(),
+                    before,
+                    after: then.clone(),
+                    origin,
+                    unique: None,
+                    keeps_unique: false,
+                });
+            }
+        }
+        changes
+    }
+}
+
+/// The origin of a kind whose earlier changes the log does not keep any more: the present one if the document is the same, ours
+/// if it is a built-in kind of this release, and otherwise a request's.
+fn origin_of(then: &Option<Json>, now: &Option<Json>, present: &Option<Arc<str>>) -> Option<Arc<str>> {
+    if then == now {
+        return present.clone();
+    }
+    let is_ours = then.as_ref().is_some_and(|document| is_built_in(&document.parse()));
+    is_ours.then(built_in_origin)
 }
 
 /// Which resources a rollback is about.
@@ -74,15 +115,15 @@ impl Fleet {
         Ok(fleet.at(head, true))
     }
 
-    /// What restores resources as they were. Decommissions are nobody's to bring back: a cluster that goes is deleted like any
-    /// other, and one that comes ends its own.
+    /// What restores resources as they were. Decommissions and released names are not brought back: a cluster that goes is
+    /// deleted like any other, one that is renamed releases its name, and one that comes ends what is recorded of its own.
     pub fn rollback(&self, then: &Fleet, rewind: &Rewind, scope: &Scope) -> Result<Vec<Operation>, Refusal> {
         let changes = rewind.changes(self);
         let mut wanted: Vec<&Change> = match scope {
             Scope::Fleet => changes.iter().collect(),
             Scope::Resource { kind, id } => {
                 let exists = |fleet: &Fleet| fleet.document(kind, id).is_some();
-                if kind == DECOMMISSIONS || !(exists(self) || exists(then)) {
+                if name_record(kind).is_some() || !(exists(self) || exists(then)) {
                     let detail = format!("there is no {kind} \"{id}\" to roll back, neither now nor then");
                     return Err(Refusal::new(Reason::NotFound, detail));
                 }
@@ -108,14 +149,16 @@ impl Fleet {
                 changes.iter().filter(this).collect()
             }
         };
-        wanted.retain(|change| &*change.kind != DECOMMISSIONS);
-        let dangled = then.dangling().map(|(kind, id, _)| format!("{kind}/{id}")).collect();
-        Ok(restore(wanted, dangled))
+        wanted.retain(|change| name_record(&change.kind).is_none());
+        Ok(restore(wanted, then))
     }
 
-    /// What takes back one revision, and only that one.
-    pub fn undo(&self, record: &RevisionRecord) -> Result<Vec<Operation>, Refusal> {
-        let ours = record.changes.iter().filter(|change| &*change.kind != DECOMMISSIONS);
+    /// What undoes one revision, and only that one. `then` is the fleet before it.
+    pub fn undo(&self, then: &Fleet, record: &RevisionRecord) -> Result<Vec<Operation>, Refusal> {
+        let ours = record
+            .changes
+            .iter()
+            .filter(|change| name_record(&change.kind).is_none());
         let back: Vec<Change> = ours
             .map(|change| Change {
                 before: change.after.clone(),
@@ -138,14 +181,14 @@ impl Fleet {
             refusal.resources = moved;
             return Err(refusal);
         }
-        Ok(restore(back.iter().collect(), BTreeSet::new()))
+        Ok(restore(back.iter().collect(), then))
     }
 }
 
 /// Operations that lead where the changes do, in an order that holds: kinds come before what is of them and go after it,
-/// definitions come before clusters refer to them.
-fn restore(mut changes: Vec<&Change>, dangled: BTreeSet<String>) -> Vec<Operation> {
-    let dangled = Arc::new(dangled);
+/// definitions come before clusters refer to them. What dangled then may dangle again, and kinds have the origin of then.
+fn restore(mut changes: Vec<&Change>, then: &Fleet) -> Vec<Operation> {
+    let dangled = Arc::new(Dangling::of(then));
     changes.sort_by_key(|change| match (&*change.kind, &change.after) {
         (KINDS, Some(_)) => 0,
         (CLUSTERS, _) => 2,
@@ -155,15 +198,16 @@ fn restore(mut changes: Vec<&Change>, dangled: BTreeSet<String>) -> Vec<Operatio
     });
     let operations = changes.into_iter().map(|change| {
         let value: Option<Value> = change.after.as_ref().map(Json::parse);
-        let id = change.id.to_string();
-        Operation::new(
-            &*change.kind,
-            Verb::Restore {
-                id,
-                value,
-                dangled: dangled.clone(),
-            },
-        )
+        let verb = Verb::Restore {
+            id: change.id.to_string(),
+            value,
+            dangled: dangled.clone(),
+        };
+        let kind = then.kinds().get(&change.id).filter(|_| &*change.kind == KINDS);
+        Operation {
+            origin: kind.and_then(|kind| kind.origin.clone()),
+            ..Operation::new(&*change.kind, verb)
+        }
     });
     operations.collect()
 }

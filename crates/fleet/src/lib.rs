@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod budget;
+pub mod dangling;
 pub mod diagnose;
 pub mod diff;
 pub mod document;
@@ -18,6 +19,7 @@ pub mod log;
 pub mod operation;
 pub mod patch;
 pub mod refusal;
+mod released;
 pub mod selector;
 pub mod snapshot;
 pub mod usage;

@@ -1,11 +1,11 @@
 //! What can be asked of a fleet: the operations of a batch. A single request is a batch of one.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::dangling::Dangling;
 use crate::document::Etag;
 use crate::kind::CLUSTERS;
 use crate::patch::Form;
@@ -62,8 +62,8 @@ pub enum Verb {
     Restore {
         id: String,
         value: Option<Value>,
-        /// Definitions that were referred to then without being there: `kind/id`.
-        dangled: Arc<BTreeSet<String>>,
+        /// What dangled in the state that is restored, and so may dangle again.
+        dangled: Arc<Dangling>,
     },
     /// Sets and removes values that clusters give a definition.
     Patch {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::document::Document;
 use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use crate::json::Json;
-use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, Trust};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, RELEASED_NAMES, Trust};
 use crate::log::{Head, Resource, Revision, RevisionRecord, State};
 
 /// Who a cluster is: what every one of its inputs carries, and what it is looked up by.
@@ -201,6 +201,7 @@ pub struct Fleet {
     clusters: OrdMap<Arc<str>, Arc<Cluster>>,
     by_dns: HashMap<Arc<str>, Arc<Cluster>>,
     decommissions: OrdMap<Arc<str>, Arc<Document>>,
+    released_names: OrdMap<Arc<str>, Arc<Document>>,
     label_keys: OrdMap<Arc<str>, usize>,
     clusters_changed: Head,
 }
@@ -292,6 +293,20 @@ impl Fleet {
         &self.decommissions
     }
 
+    /// DNS names that clusters gave up and that no cluster has taken since.
+    pub fn released_names(&self) -> &OrdMap<Arc<str>, Arc<Document>> {
+        &self.released_names
+    }
+
+    /// The documents of a kind for which [`crate::kind::name_record`] has a singular.
+    pub fn name_records(&self, kind: &str) -> Option<&OrdMap<Arc<str>, Arc<Document>>> {
+        match kind {
+            DECOMMISSIONS => Some(&self.decommissions),
+            RELEASED_NAMES => Some(&self.released_names),
+            _ => None,
+        }
+    }
+
     pub fn cluster_at(&self, dns: &str) -> Option<&Arc<Cluster>> {
         self.by_dns.get(&*lower_case(dns))
     }
@@ -308,7 +323,8 @@ impl Fleet {
             body: document.body.clone(),
             origin: None,
         };
-        let [kinds, clusters, decommissions] = [KINDS, CLUSTERS, DECOMMISSIONS].map(Arc::<str>::from);
+        let [kinds, clusters, decommissions, released] =
+            [KINDS, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES].map(Arc::<str>::from);
         let sources = self.sources.iter().map(move |(id, (body, origin))| Resource {
             kind: kinds.clone(),
             id: id.clone(),
@@ -323,15 +339,21 @@ impl Fleet {
         let of_clusters = of_clusters.map(move |cluster| resource(&clusters, cluster.document()));
         let gone = self.decommissions.values();
         let gone = gone.map(move |document| resource(&decommissions, document));
-        sources.chain(definitions).chain(of_clusters).chain(gone)
+        let given_up = self.released_names.values();
+        let given_up = given_up.map(move |document| resource(&released, document));
+        sources
+            .chain(definitions)
+            .chain(of_clusters)
+            .chain(gone)
+            .chain(given_up)
     }
 
     /// One resource, of whatever kind.
     pub fn document(&self, kind: &str, id: &str) -> Option<Document> {
         match kind {
             CLUSTERS => self.clusters.get(id).map(|cluster| cluster.document().clone()),
-            DECOMMISSIONS => self
-                .decommissions
+            DECOMMISSIONS | RELEASED_NAMES => self
+                .name_records(kind)?
                 .get(&*lower_case(id))
                 .map(|document| Document::clone(document)),
             KINDS => self
@@ -400,6 +422,13 @@ fn lower_case(dns: &str) -> std::borrow::Cow<'_, str> {
         true => dns.to_ascii_lowercase().into(),
         false => dns.into(),
     }
+}
+
+fn put_name(names: &mut OrdMap<Arc<str>, Arc<Document>>, id: Arc<str>, after: Option<Json>) {
+    match after {
+        Some(body) => names.insert(id.clone(), Arc::new(Document::new(id, body))),
+        None => names.remove(&id),
+    };
 }
 
 fn describe_failures(failed: &Failures) -> String {
@@ -540,15 +569,8 @@ impl Edit {
     ) -> Result<(), String> {
         match kind {
             CLUSTERS => self.put_cluster(id, after, value),
-            DECOMMISSIONS => {
-                match after {
-                    Some(body) => self
-                        .fleet
-                        .decommissions
-                        .insert(id.clone(), Arc::new(Document::new(id, body))),
-                    None => self.fleet.decommissions.remove(&id),
-                };
-            }
+            DECOMMISSIONS => put_name(&mut self.fleet.decommissions, id, after),
+            RELEASED_NAMES => put_name(&mut self.fleet.released_names, id, after),
             kind => {
                 let Some((name, definitions)) = self.fleet.definitions.get_key_value(kind) else {
                     return Err(format!(

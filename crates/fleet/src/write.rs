@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::dangling::Dangling;
 use crate::inputs::{reference_id, references};
 use crate::json::{Json, MOST_DEPTH, is_too_deep};
 use crate::kind::schema::fill_defaults;
-use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, Trust};
+use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, RELEASED_NAMES, Trust};
 use crate::log::{Change, Head};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch;
 use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, shorten, some_of};
+use crate::released;
 use crate::selector::Selector;
 use crate::snapshot::{Edit, Fleet};
 
@@ -107,7 +109,7 @@ enum Rank {
     KindPut,
     Definition,
     Cluster,
-    Decommission,
+    Name,
     KindGone,
 }
 
@@ -160,15 +162,15 @@ impl Draft<'_> {
         }
         match (operation.kind.as_str(), &operation.verb) {
             (KINDS, verb) => self.run_on_kinds(n, verb, operation),
-            (DECOMMISSIONS, Verb::Delete { id, .. }) => {
-                self.check_version(DECOMMISSIONS, id, operation)?;
-                self.put(n, DECOMMISSIONS, id.to_ascii_lowercase().into(), None, None)
+            (name @ (DECOMMISSIONS | RELEASED_NAMES), Verb::Delete { id, .. }) => {
+                self.check_version(name, id, operation)?;
+                self.put(n, name, id.to_ascii_lowercase().into(), None, None)
             }
-            (DECOMMISSIONS, _) => Err(Refusal::at(
-                Reason::Invalid,
-                "/op",
-                "a decommission can only be deleted",
-            )),
+            (name @ (DECOMMISSIONS | RELEASED_NAMES), _) => {
+                let singular = kind::name_record(name).unwrap_or_default();
+                let detail = format!("a {singular} can only be deleted");
+                Err(Refusal::at(Reason::Invalid, "/op", detail))
+            }
             (name, Verb::Create { id, value }) => {
                 let kind = self.kind(name)?;
                 let (id, value) = self.document(&kind, id.as_deref(), value.clone())?;
@@ -369,12 +371,11 @@ impl Draft<'_> {
     fn not_found(&self, kind: &str, id: &str) -> Refusal {
         let singular = match kind {
             KINDS => "kind".to_owned(),
-            DECOMMISSIONS => "decommission".to_owned(),
-            kind => self
-                .now()
-                .kinds()
-                .get(kind)
-                .map_or_else(|| kind.to_owned(), |kind| kind.singular.clone()),
+            kind => match (kind::name_record(kind), self.now().kinds().get(kind)) {
+                (Some(singular), _) => singular.to_owned(),
+                (None, Some(kind)) => kind.singular.clone(),
+                (None, None) => kind.to_owned(),
+            },
         };
         Refusal::at(Reason::NotFound, "/id", format!("there is no {singular} \"{id}\""))
     }
@@ -662,9 +663,10 @@ impl Draft<'_> {
         }
         let name: Arc<str> = name.into();
         let body = Json::new(value);
-        // What is put as it was is not changed, and so keeps its origin too.
+        // What is put as it was is not changed, and so keeps its origin too. A rollback restores the origin of then.
+        let restores = matches!(verb, Verb::Restore { .. });
         let origin = match self.base.kinds().get(&name) {
-            Some(kind) if kind.document == body => kind.origin.clone(),
+            Some(kind) if kind.document == body && !restores => kind.origin.clone(),
             _ => operation.origin.clone(),
         };
         self.touched.insert((KINDS.into(), name.clone()), (n, origin.clone()));
@@ -718,8 +720,8 @@ impl Draft<'_> {
         self.settle_kinds()?;
         self.judge_kinds()?;
         self.judge_restored()?;
-        self.end_decommissions()?;
         self.judge_dns()?;
+        self.settle_names()?;
         self.judge_references()?;
         self.judge_removals()?;
         self.judge_dependencies()?;
@@ -728,14 +730,16 @@ impl Draft<'_> {
         for ((kind, id), (_, origin)) in &self.touched {
             let body = |fleet: &Fleet| fleet.document(kind, id).map(|document| document.body);
             let (before, after) = (body(self.base), body(&self.edit.fleet));
-            if before == after {
+            let origin_then = self.base.kinds().get(id).and_then(|kind| kind.origin.as_ref());
+            let same_origin = &**kind != KINDS || after.is_none() || origin_then == origin.as_ref();
+            if before == after && same_origin {
                 continue;
             }
             let rank = match (&**kind, &after) {
                 (KINDS, None) => Rank::KindGone,
                 (KINDS, Some(_)) => Rank::KindPut,
                 (CLUSTERS, _) => Rank::Cluster,
-                (DECOMMISSIONS, _) => Rank::Decommission,
+                (DECOMMISSIONS | RELEASED_NAMES, _) => Rank::Name,
                 _ => Rank::Definition,
             };
             let unique_in = |fleet: &Fleet| match &**kind {
@@ -975,15 +979,27 @@ impl Draft<'_> {
         !holders.is_empty()
     }
 
-    /// A cluster that has a DNS name ends the decommission of that name.
-    fn end_decommissions(&mut self) -> Result<(), Refusal> {
-        let written = self.touched_ids(CLUSTERS).filter_map(|id| self.now().cluster(id));
-        let ended: Vec<_> = written
-            .map(|cluster| cluster.head().dns_key.clone())
-            .filter(|dns| self.now().decommissions().contains_key(dns))
-            .collect();
-        for dns in ended {
-            self.put(0, DECOMMISSIONS, dns, None, None)?;
+    /// A cluster that has a DNS name ends the decommission of that name, and what is remembered of it. A name that no cluster
+    /// has any more is remembered with what it was told until now, unless it is decommissioned.
+    fn settle_names(&mut self) -> Result<(), Refusal> {
+        let now = self.now();
+        let mut settled: Vec<(&str, Arc<str>, Option<Value>)> = Vec::new();
+        for id in self.touched_ids(CLUSTERS) {
+            if let Some(cluster) = now.cluster(id) {
+                let dns = &cluster.head().dns_key;
+                let ended = [DECOMMISSIONS, RELEASED_NAMES].into_iter();
+                let ended = ended.filter(|kind| now.document(kind, dns).is_some());
+                settled.extend(ended.map(|kind| (kind, dns.clone(), None)));
+            }
+            if let Some(served) = self.base.cluster(id) {
+                let dns = &served.head().dns_key;
+                let is_released = now.cluster_at(dns).is_none() && !now.decommissions().contains_key(dns);
+                let document = is_released.then(|| released::document(self.base, served)).flatten();
+                settled.extend(document.map(|document| (RELEASED_NAMES, dns.clone(), Some(document))));
+            }
+        }
+        for (kind, dns, document) in settled {
+            self.put(0, kind, dns, document, None)?;
         }
         Ok(())
     }
@@ -1044,9 +1060,9 @@ impl Draft<'_> {
                         .now()
                         .definitions(&kind.name)
                         .is_some_and(|all| all.get(target).is_some());
-                    let dangled = || match &self.operations[self.touched[&(CLUSTERS.into(), id.clone())].0].verb {
-                        Verb::Restore { dangled, .. } => dangled.contains(&format!("{}/{target}", kind.name)),
-                        _ => false,
+                    let dangled = || {
+                        let then = self.dangling_then(CLUSTERS, id);
+                        then.is_some_and(|then| then.refers(id, &kind.name, target))
                     };
                     if !exists && !self.rules.allow_dangling && !is_old(target) && !dangled() {
                         errors.push(Violation::new(
@@ -1063,7 +1079,17 @@ impl Draft<'_> {
         contract(twice)
     }
 
-    /// What is removed must not be referred to any more, by clusters or by other definitions.
+    /// What dangled in the state that a resource is restored from. None: an ordinary write put it.
+    fn dangling_then(&self, kind: &str, id: &str) -> Option<&Dangling> {
+        let (n, _) = self.touched.get(&(kind.into(), id.into()))?;
+        match &self.operations[*n].verb {
+            Verb::Restore { dangled, .. } => Some(dangled),
+            _ => None,
+        }
+    }
+
+    /// What is removed must not be referred to any more, by clusters or by other definitions. A rollback may remove what was
+    /// referred to without being there.
     fn judge_removals(&self) -> Result<(), Refusal> {
         for (kind, id) in self.touched.keys() {
             let (Some(definitions), Some(kind)) = (self.now().definitions(kind), self.now().kinds().get(kind)) else {
@@ -1073,7 +1099,10 @@ impl Draft<'_> {
                 continue;
             }
             let pointer = self.blame(&kind.name, id, "");
-            let users: Vec<String> = definitions.users(id).map(|user| user.to_string()).collect();
+            let then = self.dangling_then(&kind.name, id);
+            let dangled = |user: &str| then.is_some_and(|then| then.refers(user, &kind.name, id));
+            let users = definitions.users(id).filter(|user| !dangled(user));
+            let users: Vec<String> = users.map(|user| user.to_string()).collect();
             if !users.is_empty() {
                 let count = users.len();
                 let detail = format!(
@@ -1088,7 +1117,8 @@ impl Draft<'_> {
             }
             let Some(field) = &kind.flux.depends_on else { continue };
             let depends = |one: &&Arc<crate::snapshot::Definition>| {
-                strings(&one.value()[field]).any(|dependency| dependency == &**id)
+                let dangled = || then.is_some_and(|then| then.depends(&one.document.id, &kind.name, id));
+                strings(&one.value()[field]).any(|dependency| dependency == &**id) && !dangled()
             };
             let dependents: Vec<_> = definitions
                 .iter()
@@ -1124,6 +1154,8 @@ impl Draft<'_> {
                 .document(&kind.name, id)
                 .map_or(Value::Null, |document| document.body.parse());
             let old: BTreeSet<&str> = strings(&old[field]).collect();
+            let then = self.dangling_then(&kind.name, id);
+            let dangled = |dependency: &str| then.is_some_and(|then| then.depends(id, &kind.name, dependency));
             for (n, dependency) in strings(&definition.value()[field]).enumerate() {
                 let mut problem = |detail: String| {
                     let pointer = format!("{}/{n}", segment(field));
@@ -1131,7 +1163,7 @@ impl Draft<'_> {
                 };
                 if dependency == &**id {
                     problem(format!("{} \"{id}\" depends on itself", kind.singular));
-                } else if all.get(dependency).is_none() && !old.contains(dependency) {
+                } else if all.get(dependency).is_none() && !old.contains(dependency) && !dangled(dependency) {
                     problem(format!("there is no {} \"{dependency}\"", kind.singular));
                 }
             }

@@ -12,9 +12,9 @@ use fleet::effect::Effect;
 use fleet::history::{Rewind, Scope};
 use fleet::inputs::MAX_REPLY_BYTES;
 use fleet::kind::built_in;
-use fleet::log::{Batch, RevisionRecord, State};
+use fleet::log::{Batch, Removed, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
-use fleet::refusal::{Reason, Refusal};
+use fleet::refusal::Reason;
 use fleet::selector::Selector;
 use fleet::snapshot::Poll;
 use fleet::write::Rules;
@@ -62,7 +62,7 @@ const ARRAYS: [&str; 5] = [
 ];
 
 fn id() -> BoxedStrategy<&'static str> {
-    mostly(select(IDS.to_vec()), select(vec!["Bad Id", "", "nobody", "e"]))
+    mostly(select(IDS.to_vec()), select(vec!["Bad Id", "", "nobody", "e", "e"]))
 }
 
 fn name() -> BoxedStrategy<&'static str> {
@@ -277,7 +277,7 @@ fn operation() -> BoxedStrategy<Value> {
         6 => (cluster(), id()).prop_map(|(value, id)| patch_cluster(id, value)),
         3 => (id(), any::<bool>(), name()).prop_map(|(id, cascade, kind)| json!({"op": "delete", "kind": kind, "id": id, "cascade": cascade})),
         1 => id().prop_map(|id| json!({"op": "delete", "kind": "clusters", "id": id})),
-        1 => id().prop_map(|id| json!({"op": "delete", "kind": "decommissions", "id": format!("{id}.example.com")})),
+        1 => (select(vec!["decommissions", "released_names"]), id()).prop_map(|(kind, id)| json!({"op": "delete", "kind": kind, "id": format!("{id}.example.com")})),
         4 => (name(), id(), on()).prop_map(|(kind, id, (on, who))| json!({"op": "assign", "kind": kind, "id": id, on: who})),
         2 => (name(), id(), on()).prop_map(|(kind, id, (on, who))| json!({"op": "unassign", "kind": kind, "id": id, on: who, "drop_patches": true})),
         1 => (id(), on()).prop_map(|(id, (on, who))| json!({"op": "patch", "kind": "platform_components", "id": id, on: who, "set": {"x": "2"}, "unset": ["y"]})),
@@ -304,6 +304,20 @@ fn batch() -> BoxedStrategy<Vec<Value>> {
     let some = prop_oneof![2 => vec(operation(), 1), 1 => vec(operation(), 2..4)];
     let rename = |id, dns: &str| patch_cluster(id, json!({"cluster_dns": format!("{dns}.example.com")}));
     let swap = (id(), id()).prop_map(move |(one, two)| vec![rename(one, two), rename(two, one)]);
+    let away = (id(), id()).prop_map(move |(one, two)| vec![rename(one, &format!("{two}-new"))]);
+    let vanish = id().prop_map(|id| {
+        vec![
+            json!({"op": "delete", "kind": "clusters", "id": id}),
+            json!({"op": "delete", "kind": "decommissions", "id": format!("{id}.example.com")}),
+        ]
+    });
+    // A cluster on a name that another one may have had.
+    let taken = (id(), id(), references()).prop_map(|(one, two, references)| {
+        let dns = format!("{two}.example.com");
+        let value =
+            json!({"cluster_name": "x", "cluster_dns": dns, "environment": "dev", "platform_components": references});
+        vec![json!({"op": "create", "kind": "clusters", "id": format!("{one}-taker"), "value": value})]
+    });
     let take = (id(), id()).prop_map(move |(one, two)| vec![rename(one, two), put(gadgets(json!({"path": "new"})))]);
     let purge = (select(vec!["network_policies", "things"]), vec(operation(), 0..2)).prop_map(|(kind, more)| {
         let value = if kind == "things" {
@@ -354,7 +368,8 @@ fn batch() -> BoxedStrategy<Vec<Value>> {
             patch_cluster(on, json!({"things": [{"id": one}, {"id": two}]})),
         ]
     });
-    let contrived = prop_oneof![swap, take, purge, again, field, unlabel, comes, moves, heavy];
+    let names = prop_oneof![1 => swap, 2 => away, 1 => vanish, 2 => taken];
+    let contrived = prop_oneof![2 => names, 1 => take, 1 => purge, 1 => again, 1 => field, 1 => unlabel, 1 => comes, 1 => moves, 1 => heavy];
     prop_oneof![2 => some, 1 => contrived].boxed()
 }
 
@@ -795,7 +810,8 @@ fn told(fleet: &Fleet, dns: &str, path: &str) -> Option<Vec<Value>> {
 type Told = BTreeMap<(String, String), (BTreeSet<String>, BTreeSet<String>, BTreeSet<String>)>;
 
 /// What a change does, by comparing every answer of both fleets: added, removed and changed per DNS name and path.
-fn by_the_replies(before: &Fleet, after: &Fleet) -> Told {
+/// A name that was given up is compared with `last`, what it was told then.
+fn by_the_replies(before: &Fleet, after: &Fleet, last: &Kept) -> Told {
     let mut found = Told::new();
     let mut names = BTreeSet::new();
     let mut paths = BTreeSet::new();
@@ -809,6 +825,7 @@ fn by_the_replies(before: &Fleet, after: &Fleet) -> Told {
         names.extend(fleet.decommissions().keys().map(|dns| dns.to_string()));
         paths.extend(fleet.kinds().definitions().filter_map(|kind| kind.path.clone()));
     }
+    paths.extend(last.keys().map(|(_, path)| path.clone()));
     for dns in &names {
         for path in &paths {
             let known = after.cluster_at(dns).is_some() || after.decommissions().contains_key(dns.as_str());
@@ -817,6 +834,10 @@ fn by_the_replies(before: &Fleet, after: &Fleet) -> Told {
                 Some(new) => new,
                 None if known => Vec::new(),
                 None => continue,
+            };
+            let kept = match before.released_names().contains_key(dns.as_str()) {
+                true => last.get(&(dns.clone(), path.clone())).cloned().unwrap_or_default(),
+                false => BTreeSet::new(),
             };
             let old = told(before, dns, path).unwrap_or_default();
             let by_id = |inputs: &[Value]| -> BTreeMap<String, Value> {
@@ -830,9 +851,12 @@ fn by_the_replies(before: &Fleet, after: &Fleet) -> Told {
                 from.keys().filter(|id| !of.contains_key(*id)).cloned().collect()
             };
             let differs = |id: &&String| new.get(*id).is_some_and(|input| *input != old[*id]);
+            let mut removed = missing(&old, &new);
+            let still_on = on(after, dns, path);
+            removed.extend(kept.into_iter().filter(|id| !still_on.contains(id)));
             let change = (
                 missing(&new, &old),
-                missing(&old, &new),
+                removed,
                 old.keys().filter(differs).cloned().collect(),
             );
             if change != Default::default() {
@@ -966,22 +990,50 @@ proptest! {
 /// Inputs by DNS name and path.
 type Kept = BTreeMap<(String, String), BTreeSet<String>>;
 
-/// Every provider asks. None finds that an input is gone that it still had.
-fn polled(fleet: &Fleet, kept: &mut Kept) -> Result<(), TestCaseError> {
-    let names = fleet
+/// Notes what each name is told. A path that no kind has any more counts as an empty list.
+fn told_last(fleet: &Fleet, last: &mut Kept) {
+    let paths: BTreeSet<_> = fleet
+        .kinds()
+        .definitions()
+        .filter_map(|kind| kind.path.clone())
+        .collect();
+    for dns in known_names(fleet) {
+        last.retain(|(name, path), _| *name != dns || paths.contains(path));
+        for path in &paths {
+            last.insert((dns.clone(), path.clone()), on(fleet, &dns, path));
+        }
+    }
+}
+
+/// The names that are answered.
+fn known_names(fleet: &Fleet) -> Vec<String> {
+    let clusters = fleet
         .clusters()
         .values()
         .map(|cluster| cluster.head().dns_key.to_string());
-    let names: Vec<_> = names
+    clusters
         .chain(fleet.decommissions().keys().map(|dns| dns.to_string()))
-        .collect();
+        .collect()
+}
+
+/// The inputs that a name is told and that are not turned off.
+fn on(fleet: &Fleet, dns: &str, path: &str) -> BTreeSet<String> {
+    let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
+    let off = fleet.kinds().at_path(path).map(|kind| &kind.flux.off);
+    let off = off.filter(|off| !off.is_empty());
+    let is_off = |input: &Value| off.is_some_and(|off| off.iter().all(|(field, value)| input[field] == *value));
+    inputs
+        .filter(|input| !is_off(input))
+        .map(|input| input["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Every provider asks. None finds that an input is gone that it still had.
+fn polled(fleet: &Fleet, kept: &mut Kept) -> Result<(), TestCaseError> {
+    let names = known_names(fleet);
     for path in fleet.kinds().definitions().filter_map(|kind| kind.path.clone()) {
         for dns in &names {
-            let inputs = told(fleet, dns, &path).unwrap_or_default();
-            let new: BTreeSet<_> = inputs
-                .iter()
-                .map(|input| input["id"].as_str().unwrap().to_owned())
-                .collect();
+            let new = on(fleet, dns, &path);
             let had = kept
                 .insert((dns.clone(), path.clone()), new.clone())
                 .unwrap_or_default();
@@ -991,14 +1043,91 @@ fn polled(fleet: &Fleet, kept: &mut Kept) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Everything but decommissions, which are never rolled back, and where kinds came from.
+/// A write, or the way back from one.
+#[derive(Clone, Debug)]
+enum Step {
+    Batch(Vec<Value>),
+    RollBack(prop::sample::Index),
+    Undo(prop::sample::Index),
+}
+
+fn step() -> BoxedStrategy<Step> {
+    prop_oneof![
+        12 => batch().prop_map(Step::Batch),
+        1 => any::<prop::sample::Index>().prop_map(Step::RollBack),
+        1 => any::<prop::sample::Index>().prop_map(Step::Undo),
+    ]
+    .boxed()
+}
+
+impl Step {
+    fn operations(&self, past: &[Fleet], log: &[RevisionRecord]) -> Option<Vec<Operation>> {
+        let now = past.last().unwrap();
+        match self {
+            Step::Batch(operations) => {
+                let request = BatchRequest::parse(json!({ "operations": operations })).ok()?;
+                Some(request.operations)
+            }
+            Step::RollBack(at) => {
+                let (then, rewind) = back_to(past, log, now, at.index(past.len()));
+                now.rollback(&then, &rewind, &Scope::Fleet).ok()
+            }
+            Step::Undo(_) if log.is_empty() => None,
+            Step::Undo(at) => {
+                let at = at.index(log.len());
+                now.undo(&past[at], &log[at]).ok()
+            }
+        }
+    }
+}
+
+/// The fleet after the first `at` revisions of a log, as it is made from what came later.
+fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> (Fleet, Rewind) {
+    let mut rewind = Rewind::default();
+    log[at..].iter().for_each(|record| rewind.add(record));
+    for kind in rewind.kinds() {
+        let changes = log[..at].iter().flat_map(|record| &record.changes);
+        let last = changes
+            .filter(|change| &*change.kind == "kinds" && change.id == kind)
+            .last();
+        let before_the_log = || past[0].kinds().get(&kind).unwrap().origin.clone();
+        let origin = last.map_or_else(before_the_log, |change| change.origin.clone());
+        rewind.came_from(kind, origin);
+    }
+    let then = now.rewound(past[at].revision(), &rewind).unwrap();
+    (then, rewind)
+}
+
+/// Where kinds come from.
+const ORIGINS: [Option<&str>; 3] = [None, Some("seed"), Some("resources-dir")];
+
+/// The same fleet with references to what is not there, as a seed may have them.
+fn dangling() -> Fleet {
+    static DANGLING: LazyLock<Fleet> = LazyLock::new(|| {
+        let refers = |id: &str, array: &str, to: &[&str]| {
+            let references: Vec<_> = to.iter().map(|id| json!({ "id": id })).collect();
+            patch_cluster(id, json!({ array: references }))
+        };
+        let operations = json!([
+            refers("a", "things", &["e", "nobody"]),
+            refers("b", "platform_components", &["e"]),
+            refers("c", "namespaces", &["nobody"]),
+            refers("d", "network_policies", &["e"]),
+        ]);
+        let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
+        common::commit(&populated(), &request.operations, SEED).unwrap().0
+    });
+    DANGLING.clone()
+}
+
+/// Everything but decommissions and released names, which are never rolled back; and where kinds came from.
 fn resources(fleet: &Fleet) -> BTreeMap<String, String> {
     let all = state(fleet).resources.into_iter();
-    let all = all.filter(|resource| &*resource.kind != "decommissions");
+    let all = all.filter(|resource| fleet::kind::name_record(&resource.kind).is_none());
     all.map(|resource| {
         (
             format!("{}/{}", resource.kind, resource.id),
-            resource.body.as_str().to_owned(),
+            format!("{} from {:?}", resource.body.as_str(), resource.origin),
         )
     })
     .collect()
@@ -1010,11 +1139,13 @@ proptest! {
     #[test]
     fn a_plan_says_what_the_replies_will_say(history in vec(batch(), 16..32)) {
         let mut fleet = populated();
+        let mut last = Kept::new();
+        told_last(&fleet, &mut last);
         for operations in &history {
             let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
             let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
             let effect = Effect::of(&fleet, outcome.preview(), &outcome.changes);
-            prop_assert_eq!(by_the_effect(&effect), by_the_replies(&fleet, outcome.preview()), "{:?}", operations);
+            prop_assert_eq!(by_the_effect(&effect), by_the_replies(&fleet, outcome.preview(), &last), "{:?}", operations);
             for cluster in &effect.clusters {
                 for (_, list) in &cluster.inputs {
                     prop_assert!(list.changed.iter().all(|input| !input.fields.is_empty()));
@@ -1028,45 +1159,62 @@ proptest! {
             prop_assert_eq!(effect.digest(&outcome.changes), again.digest(&outcome.changes));
             let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
             fleet = outcome.committed(record.head());
+            told_last(&fleet, &mut last);
         }
     }
 
     #[test]
-    fn what_flux_has_goes_only_by_a_removal_that_was_counted(history in vec(batch(), 16..32)) {
+    fn what_flux_has_goes_only_by_a_removal_that_was_counted(history in vec(step(), 16..32)) {
         // What each provider has of its path, which it keeps while that is answered 404.
         let mut kept = Kept::new();
-        let mut fleet = populated();
-        polled(&fleet, &mut kept)?;
-        for operations in &history {
-            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
-            let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
-            let effect = Effect::losses(&fleet, outcome.preview(), &outcome.changes);
+        let mut past = vec![populated()];
+        let mut log: Vec<RevisionRecord> = Vec::new();
+        polled(&past[0], &mut kept)?;
+        for step in &history {
+            let fleet = past.last().unwrap();
+            let Some(operations) = step.operations(&past, &log) else { continue };
+            let Ok(outcome) = fleet.write(&operations, BATCH) else { continue };
+            let effect = Effect::losses(fleet, outcome.preview(), &outcome.changes);
+            let removed = Removed::by(&effect);
             for cluster in &effect.clusters {
                 let dns = cluster.dns.to_ascii_lowercase();
+                prop_assert!(removed.lost.contains(&dns) || removed.deleted.contains(&dns));
                 if cluster.deleted {
                     kept.retain(|(name, _), _| *name != dns);
                 }
                 for (path, list) in &cluster.inputs {
                     if let Some(kept) = kept.get_mut(&(dns.clone(), path.to_string())) {
-                        kept.retain(|id| !list.lost.contains(id) && !list.removed.contains(id));
+                        kept.retain(|id| !list.lost.contains(id));
                     }
                 }
             }
-            let head = fleet.head();
-            fleet = outcome.committed(head);
-            // A name that a cluster gives up is forgotten: the book says so.
-            kept.retain(|(dns, _), _| fleet.cluster_at(dns).is_some() || fleet.decommissions().contains_key(dns.as_str()));
-            polled(&fleet, &mut kept)?;
+            // Forgetting a name is a statement that nobody asks by it any more.
+            for change in &outcome.changes {
+                let forgotten = &*change.kind == "released_names" && change.after.is_none();
+                if forgotten && outcome.preview().cluster_at(&change.id).is_none() {
+                    kept.retain(|(dns, _), _| **dns != *change.id);
+                }
+            }
+            let record = RevisionRecord::on(fleet.head(), &Batch { changes: outcome.changes.clone(), ..Batch::default() });
+            let next = outcome.committed(record.head());
+            let followed = fleet.follow(&record).unwrap();
+            prop_assert_eq!(view(&followed), view(&next));
+            polled(&next, &mut kept)?;
+            log.push(record);
+            past.push(next);
         }
     }
 
     #[test]
-    fn the_way_back_leads_to_what_was(history in vec(batch(), 8..24), choice in any::<prop::sample::Index>()) {
-        let mut past = vec![populated()];
+    fn the_way_back_leads_to_what_was(history in vec((batch(), select(ORIGINS.to_vec())), 8..24), choice in any::<prop::sample::Index>()) {
+        let mut past = vec![dangling()];
         let mut log: Vec<RevisionRecord> = Vec::new();
-        for operations in &history {
+        for (operations, origin) in &history {
             let fleet = past.last().unwrap();
-            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let Ok(mut request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            for operation in &mut request.operations {
+                operation.origin = origin.map(Into::into);
+            }
             let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
             if outcome.changes.is_empty() {
                 continue;
@@ -1079,34 +1227,25 @@ proptest! {
         let now = past.last().unwrap();
         let at = choice.index(past.len());
         let then = &past[at];
-        let mut rewind = Rewind::default();
-        log[at..].iter().for_each(|record| rewind.add(record));
 
         // The past is seen as it was.
-        let rewound = now.rewound(then.revision(), &rewind).unwrap();
+        let (rewound, rewind) = back_to(&past, &log, now, at);
         let mut seen = view(&rewound);
         let mut was = view(then);
         for view in [&mut seen, &mut was] {
-            view.retain(|key, _| key != "head" && !key.starts_with("schema "));
+            view.remove("head");
         }
         prop_assert_eq!(seen, was);
 
-        // And restored: by a rollback of everything, or step by step by undoing each revision.
+        // And restored: by a rollback of everything, or step by step by undoing each revision. Only protection is in the way.
         let operations = now.rollback(&rewound, &rewind, &Scope::Fleet).unwrap();
-        let restored = now.write(&operations, Rules::default());
-        // What is protected is not taken, and what dangled is not made to dangle again.
-        let may_refuse = |refusal: &Refusal, was: &Fleet| match refusal.reason {
-            Reason::Protected => true,
-            Reason::InUse | Reason::Invalid => was.dangling().next().is_some(),
-            _ => false,
-        };
-        match &restored {
+        match now.write(&operations, Rules::default()) {
             Ok(outcome) => prop_assert_eq!(resources(outcome.preview()), resources(then)),
-            Err(refusal) => prop_assert!(may_refuse(refusal, then), "{refusal:?}"),
+            Err(refusal) => prop_assert_eq!(refusal.reason, Reason::Protected, "{:?}", refusal),
         }
         let mut fleet = now.clone();
         for (n, record) in log.iter().enumerate().rev() {
-            let operations = fleet.undo(record).unwrap();
+            let operations = fleet.undo(&past[n], record).unwrap();
             match fleet.write(&operations, Rules::default()) {
                 Ok(outcome) => {
                     prop_assert_eq!(resources(outcome.preview()), resources(&past[n]));
@@ -1114,7 +1253,7 @@ proptest! {
                     fleet = outcome.committed(head);
                 }
                 Err(refusal) => {
-                    prop_assert!(may_refuse(&refusal, &past[n]), "{refusal:?}");
+                    prop_assert_eq!(refusal.reason, Reason::Protected, "{:?}", refusal);
                     break;
                 }
             }

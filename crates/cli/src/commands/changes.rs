@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use fleet::kind::KINDS;
+use fleet::kind::{KINDS, name_record};
 use serde_json::{Value, json};
 
 use super::get::interval;
@@ -100,8 +100,8 @@ impl Feed {
 pub(crate) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failure> {
     let kind = match args.kind.as_deref() {
         None => None,
-        // Kinds and decommissions have their records too.
-        Some(name @ (KINDS | "decommissions")) => Some(name.to_owned()),
+        // Kinds, decommissions and released names have their records too.
+        Some(name) if name == KINDS || name_record(name).is_some() => Some(name.to_owned()),
         Some(name) => Some(session.kinds()?.get(name)?.name.clone()),
     };
     let filtered = kind.is_some() || args.id.is_some() || args.actor.is_some();

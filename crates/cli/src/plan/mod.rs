@@ -4,7 +4,7 @@ mod effect;
 mod groups;
 
 use fleet::diff::{Difference, differences};
-use fleet::kind::DECOMMISSIONS;
+use fleet::kind::name_record;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::groups::clusters;
@@ -142,8 +142,8 @@ impl Plan {
             let fields = fields.map(|field| format!("    {}: {}", field.pointer, field.describe()));
             let alone = told.contains(&(change.action, &*change.kind));
             let (fields, own) = match change.action {
-                // It says nothing that the deletion does not.
-                _ if change.kind == DECOMMISSIONS => (Vec::new(), None),
+                // They say nothing that the write to the cluster does not.
+                _ if name_record(&change.kind).is_some() => (Vec::new(), None),
                 Action::Update => (fields.collect(), None),
                 // Many that come have their fields in their documents; what goes with a deletion is everything.
                 Action::Create if alone => (fields.collect(), Some(&*change.id)),

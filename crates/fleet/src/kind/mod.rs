@@ -30,9 +30,21 @@ pub const CLUSTERS: &str = "clusters";
 pub const KINDS: &str = "kinds";
 /// The DNS names of deleted clusters, whose replies are empty from then on.
 pub const DECOMMISSIONS: &str = "decommissions";
+/// The DNS names that clusters gave up, each with what it was told last.
+pub const RELEASED_NAMES: &str = "released_names";
+
+/// The singular of a kind that is about DNS names which no cluster has. Writes to clusters make and end these documents; a
+/// request can only delete one.
+pub fn name_record(kind: &str) -> Option<&'static str> {
+    match kind {
+        DECOMMISSIONS => Some("decommission"),
+        RELEASED_NAMES => Some("released name"),
+        _ => None,
+    }
+}
 
 /// Names that a kind may not take: they are, or will be, routes of ours.
-const RESERVED: [&str; 24] = [
+const RESERVED: [&str; 25] = [
     "api",
     "audit",
     "backup",
@@ -53,6 +65,7 @@ const RESERVED: [&str; 24] = [
     "plans",
     "problems",
     "ready",
+    RELEASED_NAMES,
     "restore",
     "revisions",
     "rollback",
@@ -94,6 +107,12 @@ pub fn built_in() -> &'static [Value; 4] {
 /// Whether it is one of those, as this release has it.
 pub(crate) fn is_built_in(document: &Value) -> bool {
     built_in().contains(document)
+}
+
+/// The origin of the built-in kinds of this release.
+pub fn built_in_origin() -> Arc<str> {
+    static ORIGIN: LazyLock<Arc<str>> = LazyLock::new(|| concat!("built-in:", env!("CARGO_PKG_VERSION")).into());
+    ORIGIN.clone()
 }
 
 /// What Firestone does not know of a kind: how Flux sees it.

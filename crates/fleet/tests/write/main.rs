@@ -15,6 +15,7 @@ mod diagnostics;
 mod identity;
 mod kinds;
 mod patching;
+mod released;
 mod removals;
 mod selecting;
 

@@ -12,7 +12,7 @@ use super::*;
 use crate::common::{BATCH, network_policy, poll};
 
 /// A write as a server does it, held against a budget of nothing.
-fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>) -> Result<(Fleet, Removed), Refusal> {
+pub(super) fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>) -> Result<(Fleet, Removed), Refusal> {
     let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
     let guard = Guard {
         recent: &Recent::default(),
@@ -28,22 +28,22 @@ fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>) -> Result<
 }
 
 #[track_caller]
-fn refused(fleet: &Fleet, operations: Value) -> (fleet::refusal::Reason, Vec<String>) {
+pub(super) fn refused(fleet: &Fleet, operations: Value) -> (fleet::refusal::Reason, Vec<String>) {
     let refusal = change(fleet, operations, None).map(|(_, removed)| removed).unwrap_err();
     (refusal.reason, refusal.clusters)
 }
 
-fn plan(fleet: &Fleet, operations: Value) -> Effect {
+pub(super) fn plan(fleet: &Fleet, operations: Value) -> Effect {
     let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
     let outcome = fleet.write(&request.operations, BATCH).unwrap();
     Effect::of(fleet, outcome.preview(), &outcome.changes)
 }
 
-fn protect(fleet: &Fleet, id: &str) -> Fleet {
+pub(super) fn protect(fleet: &Fleet, id: &str) -> Fleet {
     accept(fleet, json!([merge("clusters", id, json!({"protected": true}))]))
 }
 
-fn ids(names: &[&str]) -> Vec<String> {
+pub(super) fn ids(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use fleet::Fleet;
 use fleet::effect::Effect;
 use fleet::history::{Rewind, Scope};
+use fleet::kind::KINDS;
 use fleet::log::{Change, Revision, RevisionRecord};
 use fleet::operation::Operation;
 use fleet::refusal::{Reason, Refusal};
 use fleet::write::Rules;
-use store::StoreError;
+use store::{AuditQuery, StoreError};
 
 use super::engine::{WriteError, WriteRequest, Written};
 use super::{App, Page, Plan};
@@ -65,7 +66,32 @@ impl App {
             }
             at = last;
         }
+        for kind in rewind.kinds() {
+            if let Some(origin) = self.origin_at(&kind, to).await? {
+                rewind.came_from(kind, origin);
+            }
+        }
         Ok(rewind)
+    }
+
+    /// The origin of a kind at a revision, from its last change until then. None: the log does not keep that change any more.
+    async fn origin_at(&self, kind: &str, at: Revision) -> Result<Option<Option<Arc<str>>>, PastError> {
+        let mut query = AuditQuery {
+            kind: Some(KINDS.to_owned()),
+            id: Some(kind.to_owned()),
+            limit: 256,
+            ..AuditQuery::default()
+        };
+        let mut found = None;
+        loop {
+            let records = self.store.audit(&query).await?;
+            let until = records.iter().take_while(|record| record.revision <= at);
+            found = until.last().map(|record| record.change.origin.clone()).or(found);
+            match records.last() {
+                Some(last) if last.revision <= at && records.len() >= query.limit => query.after = Some(last.revision),
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// The fleet at a revision.
@@ -87,7 +113,7 @@ impl App {
         match working.await {
             Ok((Ok(then), rewind)) => Ok((Arc::new(then), rewind)),
             Ok((Err(detail), _)) => {
-                tracing::error!(detail, revision = to.0, "the past cannot be made out");
+                tracing::error!(detail, revision = to.0, "cannot reconstruct an earlier revision");
                 Err(PastError::Internal)
             }
             Err(_) => Err(PastError::Internal),
@@ -124,7 +150,13 @@ impl App {
     async fn operations_back(&self, back: &Back) -> Result<(Arc<Fleet>, Vec<Operation>), BackError> {
         let now = self.fleet();
         let operations = match back {
-            Back::Undo(revision) => now.undo(&self.record(&now, *revision).await?),
+            Back::Undo(revision) => {
+                let record = self.record(&now, *revision).await?;
+                let before = Revision(revision.0 - 1);
+                let rewind = self.rewind(&now, before).await?;
+                let (then, _) = self.rewound(now.clone(), before, rewind).await?;
+                now.undo(&then, &record)
+            }
             Back::To(revision, scope) => {
                 let rewind = self.rewind(&now, *revision).await?;
                 let (then, rewind) = self.rewound(now.clone(), *revision, rewind).await?;

@@ -172,7 +172,7 @@ async fn fill(
     seed: Option<&(PathBuf, Value)>,
 ) -> Result<Fleet, StartError> {
     let built_in = built_in();
-    let origin = format!("{BUILT_IN}:{RELEASE}");
+    let origin = kind::built_in_origin();
     let mut operations: Vec<Operation> = built_in.iter().map(|kind| kind.operation(&origin)).collect();
     operations.extend(directory.iter().map(|kind| kind.operation(RESOURCES_DIR)));
     let kinds = operations.len();
@@ -236,7 +236,7 @@ async fn refresh(
         let mut notes = Vec::new();
         for kind in built_in() {
             if built_in_is_newer(&kind, &fleet, &applied) {
-                operations.push(kind.operation(&format!("{BUILT_IN}:{RELEASE}")));
+                operations.push(kind.operation(&fleet::kind::built_in_origin()));
                 notes.push(built_in_note(&kind));
             }
         }

@@ -14,7 +14,7 @@ use fleet::Fleet;
 use fleet::budget::Confirmation;
 use fleet::document::Document;
 use fleet::json::Json;
-use fleet::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind};
+use fleet::kind::{CLUSTERS, KINDS, Kind, name_record};
 use fleet::log::{Author, Revision};
 use fleet::operation::{BatchRequest, Operation, Target, Verb};
 use fleet::refusal::{Violation, segment};
@@ -217,9 +217,9 @@ pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
 fn list_now(fleet: &Fleet, name: &str, caller: &Caller) -> Reply {
     let mut query = caller.query()?;
     let page = Page::take(&mut query)?;
-    if name == DECOMMISSIONS {
+    if let Some(names) = fleet.name_records(name) {
         query.end("limit, offset")?;
-        let all = fleet.decommissions().values().map(|document| document.body.clone());
+        let all = names.values().map(|document| document.body.clone());
         return Ok(stream_list(all.collect(), page));
     }
     let kind = kind_of(fleet, name)?;
@@ -342,8 +342,8 @@ pub(super) fn stream<T: AsRef<str> + Send + 'static>(
 
 /// `POST /{kind}`
 pub async fn create(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller, body: Body) -> Reply {
-    if name == DECOMMISSIONS {
-        return Err(Problem::method_not_allowed(&Method::POST, service::OF_DECOMMISSIONS));
+    if name_record(&name).is_some() {
+        return Err(Problem::method_not_allowed(&Method::POST, service::OF_NAME_RECORDS));
     }
     let options = Options::take(&caller, false)?;
     kind_of(&app.fleet(), &name)?;
@@ -380,9 +380,9 @@ pub async fn get(State(app): State<Arc<App>>, Path((name, id)): Path<(String, St
 }
 
 fn find(fleet: &Fleet, kind: &str, id: &str) -> Result<Document, Problem> {
-    let singular = match kind {
-        DECOMMISSIONS => "decommission".to_owned(),
-        kind => kind_of(fleet, kind)?.singular.clone(),
+    let singular = match name_record(kind) {
+        Some(singular) => singular.to_owned(),
+        None => kind_of(fleet, kind)?.singular.clone(),
     };
     fleet
         .document(kind, id)
@@ -396,8 +396,8 @@ pub async fn replace(
     caller: Caller,
     body: Body,
 ) -> Reply {
-    if name == DECOMMISSIONS {
-        return Err(Problem::method_not_allowed(&Method::PUT, service::OF_DECOMMISSION));
+    if name_record(&name).is_some() {
+        return Err(Problem::method_not_allowed(&Method::PUT, service::OF_NAME_RECORD));
     }
     let options = Options::take(&caller, false)?;
     find(&app.fleet(), &name, &id)?;
@@ -417,8 +417,8 @@ pub async fn patch(
     caller: Caller,
     body: Body,
 ) -> Reply {
-    if name == DECOMMISSIONS {
-        return Err(Problem::method_not_allowed(&Method::PATCH, service::OF_DECOMMISSION));
+    if name_record(&name).is_some() {
+        return Err(Problem::method_not_allowed(&Method::PATCH, service::OF_NAME_RECORD));
     }
     let options = Options::take(&caller, false)?;
     find(&app.fleet(), &name, &id)?;
@@ -477,7 +477,7 @@ fn view_now(app: &App, name: &str, id: &str, view: &str, caller: &Caller) -> Rep
             ));
             Ok(AxumJson(found).into_response())
         }
-        (name, "references") if name != CLUSTERS && name != DECOMMISSIONS => references(fleet, name, id, caller),
+        (name, "references") if name != CLUSTERS && name_record(name).is_none() => references(fleet, name, id, caller),
         _ => Err(Problem::not_found("there is nothing at this path")),
     }
 }

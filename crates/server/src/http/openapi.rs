@@ -2,7 +2,7 @@
 // Schemas are made where they are passed; references would only add ampersands.
 #![allow(clippy::needless_pass_by_value)]
 
-use fleet::kind::{CLUSTERS, Kind, Kinds};
+use fleet::kind::{CLUSTERS, DECOMMISSIONS, Kind, Kinds, RELEASED_NAMES};
 use serde_json::{Map, Value, json};
 
 use crate::config::Mode;
@@ -1131,37 +1131,88 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         "required": ["id", "cluster_id", "cluster_name", "cluster_dns", "environment"],
         "properties": {"id": text, "cluster_id": text, "cluster_name": text, "cluster_dns": text, "environment": text},
     });
-    let list = Operation::new(
-        "clusters",
-        "list_decommissions",
-        "DNS names of deleted clusters, which answer with empty inputs.",
-    );
-    let list = list.reads().paged().answer(
-        200,
-        "The decommissions.",
-        json!({"type": "array", "items": decommission}),
-    );
-    add(
-        paths,
-        "/decommissions",
-        "get",
-        list.problem(400, "A parameter that is not known or makes no sense."),
-    );
-    let id = |operation: Operation| operation.path("id", "The DNS name, in lower case.");
-    let missing = |operation: Operation| operation.problem(404, "There is no such decommission.");
-    let get = Operation::new("clusters", "get_decommission", "One decommission.").reads();
-    add(
-        paths,
-        "/decommissions/{id}",
-        "get",
-        missing(id(get)).answer(200, "It.", decommission),
-    );
-    let summary = "Forget a decommission: the DNS name is unknown (404) from then on.";
-    let delete = Operation::new("clusters", "delete_decommission", summary)
-        .writes()
-        .if_match();
-    let delete = missing(id(delete)).answer_plain(204, "Forgotten.").dry_run();
-    add(paths, "/decommissions/{id}", "delete", delete);
+    let decommissions = NameRecords {
+        kind: DECOMMISSIONS,
+        operation: "decommission",
+        list: "DNS names of deleted clusters, which answer with empty inputs.",
+        forget: "Forget a decommission: the DNS name is unknown (404) from then on.",
+        schema: decommission,
+    };
+    decommissions.add_to(paths);
+    let input = json!({
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": text,
+            "object": {"type": "string", "description": "The kind of object that Flux made of it, where its kind says so."},
+            "source": {"type": "string", "description": "The kind of its source."},
+        },
+    });
+    let released_name = json!({
+        "type": "object",
+        "required": ["id", "cluster_id", "cluster_dns", "inputs"],
+        "properties": {
+            "id": text,
+            "cluster_id": {"type": "string", "description": "The cluster that had the name."},
+            "cluster_dns": text,
+            "inputs": {
+                "type": "object",
+                "description": "What the name was told last, per path. Inputs that were turned off are left out.",
+                "additionalProperties": {"type": "array", "items": input},
+            },
+        },
+    });
+    let released_names = NameRecords {
+        kind: RELEASED_NAMES,
+        operation: "released_name",
+        list: "DNS names that clusters gave up. They are unknown (404); what each was told last is compared with what its next cluster is told.",
+        forget: "Forget a released name: the next cluster that takes it is compared with nothing.",
+        schema: released_name,
+    };
+    released_names.add_to(paths);
+}
+
+/// The routes of a kind of documents about DNS names that no cluster has.
+struct NameRecords {
+    kind: &'static str,
+    /// The singular, as operation ids have it.
+    operation: &'static str,
+    list: &'static str,
+    forget: &'static str,
+    schema: Value,
+}
+
+impl NameRecords {
+    fn add_to(&self, paths: &mut Map<String, Value>) {
+        let NameRecords {
+            kind,
+            operation,
+            schema,
+            ..
+        } = self;
+        let singular = operation.replace('_', " ");
+        let (all, one) = (format!("/{kind}"), format!("/{kind}/{{id}}"));
+        let plural = format!("The {singular}s.");
+        let list = Operation::new("clusters", format!("list_{kind}"), self.list);
+        let list = list
+            .reads()
+            .paged()
+            .answer(200, &plural, json!({"type": "array", "items": schema}));
+        let list = list.problem(400, "A parameter that is not known or makes no sense.");
+        add(paths, &all, "get", list);
+        let id = |operation: Operation| {
+            let missing = format!("There is no such {singular}.");
+            operation
+                .path("id", "The DNS name, in lower case.")
+                .problem(404, &missing)
+        };
+        let summary = format!("One {singular}.");
+        let get = Operation::new("clusters", format!("get_{operation}"), summary).reads();
+        add(paths, &one, "get", id(get).answer(200, "It.", schema.clone()));
+        let delete = Operation::new("clusters", format!("delete_{operation}"), self.forget);
+        let delete = id(delete.writes().if_match());
+        add(paths, &one, "delete", delete.answer_plain(204, "Forgotten.").dry_run());
+    }
 }
 
 const COMPACTED: &str = "Some of these revisions were compacted and are no longer kept.";

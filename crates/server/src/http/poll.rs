@@ -119,7 +119,7 @@ async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
     let wanted = list_query(app, uri)?;
     let fleet = app.fleet();
     // Like a DNS name that was never known. An empty store, by a wrong DATABASE_URL say, must not empty whoever asks.
-    if fleet.clusters().is_empty() && fleet.decommissions().is_empty() {
+    if fleet.clusters().is_empty() && fleet.decommissions().is_empty() && fleet.released_names().is_empty() {
         return Err(Problem::not_found("this fleet never had a cluster"));
     }
     let found = app.read(move |app| app.cluster_list(&wanted)).await;

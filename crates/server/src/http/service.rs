@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Response};
-use fleet::kind::DECOMMISSIONS;
+use fleet::kind::name_record;
 use serde_json::json;
 
 use super::crud::REVISION;
@@ -119,13 +119,13 @@ pub async fn only_post(method: Method) -> Problem {
     Problem::method_not_allowed(&method, "POST")
 }
 
-/// A decommission is made by deleting a cluster, and can only be forgotten.
-pub const OF_DECOMMISSIONS: &str = "GET, HEAD";
-pub const OF_DECOMMISSION: &str = "GET, HEAD, DELETE";
+/// Decommissions and released names are made by writes to clusters. A request can read and delete them.
+pub const OF_NAME_RECORDS: &str = "GET, HEAD";
+pub const OF_NAME_RECORD: &str = "GET, HEAD, DELETE";
 
 pub async fn only_list(State(app): State<Arc<App>>, method: Method, Path(kind): Path<String>, uri: Uri) -> Problem {
     match kind.as_str() {
-        DECOMMISSIONS => Problem::method_not_allowed(&method, OF_DECOMMISSIONS),
+        kind if name_record(kind).is_some() => Problem::method_not_allowed(&method, OF_NAME_RECORDS),
         kind if is_kind(&app, kind) => Problem::method_not_allowed(&method, "GET, HEAD, POST"),
         _ => nothing_here(uri).await,
     }
@@ -146,7 +146,7 @@ pub async fn only_resource(
     uri: Uri,
 ) -> Problem {
     match kind.as_str() {
-        DECOMMISSIONS => Problem::method_not_allowed(&method, OF_DECOMMISSION),
+        kind if name_record(kind).is_some() => Problem::method_not_allowed(&method, OF_NAME_RECORD),
         kind if is_kind(&app, kind) => Problem::method_not_allowed(&method, "GET, HEAD, PUT, PATCH, DELETE"),
         _ => nothing_here(uri).await,
     }

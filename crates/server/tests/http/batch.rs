@@ -178,6 +178,10 @@ async fn pointers_name_the_operation_and_every_problem_is_reported() {
             "/operations/0/op",
         ),
         (
+            json!([{"op": "create", "kind": "released_names", "value": {}}]),
+            "/operations/0/op",
+        ),
+        (
             json!([{"op": "merge", "kind": "clusters", "selector": "*", "value": {}, "if_match": "\"x\""}]),
             "/operations/0/if_match",
         ),

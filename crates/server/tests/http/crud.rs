@@ -807,6 +807,46 @@ async fn decommissions_are_listed_and_can_be_forgotten() {
 }
 
 #[tokio::test]
+async fn released_names_are_listed_and_can_be_forgotten() {
+    let app = TestApp::start().await;
+    assert_eq!(
+        app.get("/released_names").await.expect(200).header("x-total-count"),
+        "0"
+    );
+    app.post("/clusters", &bare("one")).await.expect(201);
+    let has = json!({"namespaces": [{"id": "podinfo"}], "platform_components": [{"id": "podinfo", "enabled": false}]});
+    app.patch("/clusters/one", &has).await.expect(200);
+    app.patch("/clusters/one", &json!({"cluster_dns": "two.example.com"}))
+        .await
+        .expect(200);
+    let expected = json!({
+        "id": "one.k8s.example.com", "cluster_id": "one", "cluster_dns": "one.k8s.example.com",
+        "inputs": {"namespaces": [{"id": "podinfo"}]},
+    });
+    let list = app.get("/released_names").await.expect(200);
+    assert_eq!((list.json(), list.header("x-total-count")), (json!([expected]), "1"));
+    let path = "/released_names/one.k8s.example.com";
+    let one = app.get(path).await.expect(200);
+    assert_eq!(one.json(), expected);
+    app.get(path).header("if-none-match", &one.etag()).await.expect(304);
+    app.get("/released_names/nope").await.problem(404, "not-found");
+    app.get(format!("{path}/references")).await.problem(404, "not-found");
+    assert_eq!(app.get(format!("{path}/history")).await.expect(200).array().len(), 1);
+    for call in [
+        app.put(path, &expected),
+        app.patch(path, &expected),
+        app.post("/released_names", &expected),
+    ] {
+        call.await.problem(405, "method-not-allowed");
+    }
+    let plan = app.delete(format!("{path}?dry_run=true")).await.expect(200).json();
+    assert_eq!(plan["removals"]["count"], 0, "{plan}");
+    app.delete(path).header("if-match", &one.etag()).await.expect(204);
+    app.delete(path).await.problem(404, "not-found");
+    assert_eq!(app.get("/released_names").await.array().len(), 0);
+}
+
+#[tokio::test]
 async fn a_write_that_would_make_a_reply_too_large_is_refused_and_names_the_cluster() {
     let app = TestApp::start().await;
     let long = "x".repeat(60_000);

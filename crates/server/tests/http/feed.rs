@@ -450,6 +450,7 @@ async fn seen(app: &TestApp) -> Vec<(String, String, String)> {
         "/kinds",
         "/clusters",
         "/decommissions",
+        "/released_names",
         "/changes?limit=10000",
     ];
     paths.extend(rest.map(str::to_owned));

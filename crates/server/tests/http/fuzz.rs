@@ -23,7 +23,7 @@ struct Shot {
     body: Vec<u8>,
 }
 
-const KIND_NAMES: [&str; 8] = [
+const KIND_NAMES: [&str; 9] = [
     "clusters",
     "platform_components",
     "namespaces",
@@ -31,6 +31,7 @@ const KIND_NAMES: [&str; 8] = [
     "network_policies",
     "kinds",
     "decommissions",
+    "released_names",
     "nope",
 ];
 
@@ -156,7 +157,7 @@ fn known_id(kind: &str) -> impl Strategy<Value = String> + use<> {
         "rolebindings" => &["dev-readers", "platform-admins", "a", "b"],
         "network_policies" => &["a", "b"],
         "kinds" => &["network_policies", "namespaces", "clusters"],
-        "decommissions" => &[DEMO_DNS, "a.example.com"],
+        "decommissions" | "released_names" => &[DEMO_DNS, "a.example.com"],
         _ => &["podinfo", "traefik", "cert-manager", "a", "b"],
     };
     select(ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>())
@@ -611,6 +612,9 @@ async fn holds_the_contract(app: &TestApp) {
         );
         assert_eq!(app.poll(dns, "namespaces").await.expect(200).text(), r#"{"inputs":[]}"#);
     }
+    for dns in fleet.released_names().keys() {
+        app.poll(dns, "namespaces").await.problem(404, "not-found");
+    }
 }
 
 /// What a process that starts now would serve is what this one serves.
@@ -642,6 +646,7 @@ async fn is_what_the_store_holds(app: &TestApp) {
     let count = definitions.sum::<usize>()
         + served.clusters().len()
         + served.decommissions().len()
+        + served.released_names().len()
         + served.kinds().iter().count();
     assert_eq!(stored.len(), count);
     assert!(stored.iter().any(|(kind, _)| &**kind == KINDS));

@@ -1,6 +1,8 @@
 //! Kinds are data: put into a running fleet, or found in RESOURCES_DIR at the start.
 
 use axum::http::Method;
+use fleet::log::Revision;
+use flux_resourceset::app::compact::{Old, compact};
 use serde_json::{Value, json};
 
 use crate::support::{NETWORK_POLICY, Reply, Setup, TestApp, bare, pointers};
@@ -493,6 +495,58 @@ async fn a_built_in_kind_can_be_replaced_and_a_restart_leaves_that_alone() {
     assert_eq!(app.revision(), revision);
     assert_eq!(app.read("/kinds/namespaces").await, document);
     assert_eq!(entry(&app, "clusters").await["origin"], "built-in");
+}
+
+#[tokio::test]
+async fn a_rollback_restores_where_a_kind_came_from() {
+    let app = Setup::default().sqlite().start().await;
+    let original = app.read("/kinds/namespaces").await;
+    let changed = |text: &str| {
+        let mut document = original.clone();
+        document["schema"]["items"]["properties"]["owner"] = json!({"type": "string", "description": text});
+        document
+    };
+    app.put("/kinds/namespaces", &changed("one")).await.expect(200);
+    app.post("/rollback", &json!({"undo": 2})).await.expect(200);
+    assert_eq!(entry(&app, "namespaces").await["origin"], "built-in");
+    // An undo of the undo is a request's kind again, and a rollback over all of it is not.
+    app.post("/rollback", &json!({"undo": 3})).await.expect(200);
+    assert_eq!(entry(&app, "namespaces").await["origin"], "api");
+    app.post("/rollback", &json!({"revision": 1})).await.expect(200);
+    assert_eq!(entry(&app, "namespaces").await["origin"], "built-in");
+    // Put by requests, the same document is theirs; only the rollback knows whose it was.
+    app.put("/kinds/namespaces", &changed("two")).await.expect(200);
+    app.put("/kinds/namespaces", &original).await.expect(200);
+    assert_eq!(entry(&app, "namespaces").await["origin"], "api");
+    app.post("/rollback", &json!({"revision": 1})).await.expect(200);
+    assert_eq!(entry(&app, "namespaces").await["origin"], "built-in");
+    let revision = app.revision();
+    let app = app.restart().await;
+    assert_eq!(
+        (app.revision(), &entry(&app, "namespaces").await["origin"]),
+        (revision, &json!("built-in"))
+    );
+}
+
+#[tokio::test]
+async fn where_the_log_no_longer_says_the_origin_a_rollback_knows_only_our_own_kinds() {
+    let app = Setup::default()
+        .sqlite()
+        .resource("np.yaml", NETWORK_POLICY)
+        .start()
+        .await;
+    let mut document = app.read("/kinds/namespaces").await;
+    document["schema"]["items"]["properties"]["owner"] = json!({"type": "string"});
+    app.post("/clusters", &bare("one")).await.expect(201);
+    app.put("/kinds/namespaces", &document).await.expect(200);
+    app.put_kind("network_policies", &policy_with("by_request"))
+        .await
+        .expect(200);
+    let budget = app.config().budget;
+    compact(&*app.store, Old::Before(Revision(3)), budget).await.unwrap();
+    app.post("/rollback", &json!({"revision": 2})).await.expect(200);
+    assert_eq!(entry(&app, "namespaces").await["origin"], "built-in");
+    assert_eq!(entry(&app, "network_policies").await["origin"], "api");
 }
 
 fn policy_with(property: &str) -> String {

@@ -770,3 +770,120 @@ async fn a_rollback_whose_scope_is_null_is_not_one_of_the_fleet() {
         assert_eq!(problem["errors"][0]["pointer"], format!("/{name}"));
     }
 }
+
+#[tokio::test]
+async fn a_name_that_is_given_up_and_taken_over_is_not_a_way_to_empty_clusters() {
+    let app = Setup::default().sqlite().start().await;
+    let names: Vec<String> = (0..20).map(|n| format!("c{n:02}")).collect();
+    let made = names.iter().map(|id| {
+        let mut cluster = bare(id);
+        cluster["namespaces"] = json!([{"id": "podinfo"}]);
+        json!({"op": "create", "kind": "clusters", "value": cluster})
+    });
+    app.batch(made.collect::<Vec<_>>().into()).await;
+    let moved = names.iter().map(|id| {
+        json!({"op": "merge", "kind": "clusters", "id": id, "value": {"cluster_dns": format!("{id}-new.example.com")}})
+    });
+    app.batch(moved.collect::<Vec<_>>().into()).await;
+    let app = app.restart().await;
+    let taken = names.iter().map(|id| {
+        let mut cluster = bare(&format!("{id}-bare"));
+        cluster["cluster_dns"] = format!("{id}.k8s.example.com").into();
+        json!({"op": "create", "kind": "clusters", "value": cluster})
+    });
+    let taken = json!({ "operations": taken.collect::<Vec<_>>() });
+    let plan = app.post("/batch?dry_run=true", &taken).await.expect(200).json();
+    assert_eq!(plan["removals"]["count"], 20, "{plan}");
+    assert_eq!(
+        plan["clusters"][0]["inputs"]["namespaces"]["removed"],
+        json!(["podinfo"])
+    );
+    let problem = app.post("/batch", &taken).await.problem(409, "removal-budget");
+    assert_eq!(
+        (&problem["removals"]["count"], &problem["clusters"][0]),
+        (&json!(20), &json!("c00-bare"))
+    );
+    app.poll("c00.k8s.example.com", "namespaces")
+        .await
+        .problem(404, "not-found");
+    app.post("/batch", &taken)
+        .header("x-confirm-removals", "20")
+        .await
+        .expect(200);
+    assert_eq!(
+        app.inputs("c00.k8s.example.com", "namespaces").await,
+        Vec::<Value>::new()
+    );
+    assert_eq!(app.get("/released_names").await.array().len(), 0);
+}
+
+/// A fleet with a reference to a namespace that is not there.
+fn with_a_ghost() -> Setup {
+    let seed = json!({"clusters": [
+        {"cluster_name": "old", "cluster_dns": "old.example.com", "environment": "dev", "namespaces": [{"id": "ghost"}]},
+        {"cluster_name": "new", "cluster_dns": "new.example.com", "environment": "dev"},
+    ]});
+    Setup::default().seed(&seed)
+}
+
+#[tokio::test]
+async fn creating_what_references_dangle_to_can_be_undone_and_rolled_back() {
+    let back = [
+        json!({"undo": 2}),
+        json!({"revision": 1}),
+        json!({"revision": 1, "kind": "namespaces", "id": "ghost"}),
+    ];
+    for back in back {
+        let app = with_a_ghost().start().await;
+        app.post("/namespaces", &json!({"id": "ghost"})).await.expect(201);
+        assert_eq!(app.input_ids("old.example.com", "namespaces").await, ["ghost"]);
+        // No ordinary write makes it dangle again.
+        app.delete("/namespaces/ghost").await.problem(409, "in-use");
+        // The cluster loses the input, which is counted.
+        let plan = app.post("/rollback?dry_run=true", &back).await.expect(200).json();
+        assert_eq!(plan["removals"]["count"], 1, "{back}: {plan}");
+        app.post("/rollback", &back)
+            .header("x-confirm-removals", "1")
+            .await
+            .expect(200);
+        app.get("/namespaces/ghost").await.problem(404, "not-found");
+        assert_eq!(app.read("/clusters/old").await["namespaces"], json!([{"id": "ghost"}]));
+    }
+}
+
+#[tokio::test]
+async fn an_undo_makes_no_reference_dangle_that_did_not() {
+    let app = with_a_ghost().start().await;
+    app.post("/namespaces", &json!({"id": "ghost"})).await.expect(201);
+    app.patch("/clusters/new", &json!({"namespaces": [{"id": "ghost"}]}))
+        .await
+        .expect(200);
+    for back in [
+        json!({"undo": 2}),
+        json!({"revision": 1, "kind": "namespaces", "id": "ghost"}),
+    ] {
+        let problem = app.post("/rollback", &back).await.problem(409, "in-use");
+        assert_eq!(problem["clusters"], json!(["new"]));
+    }
+    // What is protected keeps the last of its list.
+    app.patch(
+        "/clusters/new",
+        &json!({"namespaces": [{"id": "ghost", "$patch": "delete"}]}),
+    )
+    .await
+    .expect(200);
+    app.patch("/clusters/old", &json!({"protected": true}))
+        .await
+        .expect(200);
+    app.post("/rollback", &json!({"undo": 2}))
+        .await
+        .problem(409, "protected");
+}
+
+#[tokio::test]
+async fn a_deleted_cluster_with_a_dangling_reference_comes_back_by_an_undo() {
+    let app = with_a_ghost().start().await;
+    app.delete("/clusters/old").await.expect(204);
+    app.post("/rollback", &json!({"undo": 2})).await.expect(200);
+    assert_eq!(app.read("/clusters/old").await["namespaces"], json!([{"id": "ghost"}]));
+}

@@ -1,0 +1,59 @@
+//! References and dependencies to definitions that do not exist. A seed or an older database may hold some; no ordinary write
+//! makes one. A rollback may, where there was one in the state that it restores.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::snapshot::Fleet;
+
+/// Per missing definition, by its kind and id: the ids of those that name it.
+type Holders = BTreeMap<(Arc<str>, Arc<str>), BTreeSet<Arc<str>>>;
+
+/// Everything that dangles in one fleet.
+#[derive(Clone, Debug, Default)]
+pub struct Dangling {
+    /// Clusters with a reference to it.
+    references: Holders,
+    /// Definitions of the same kind that depend on it.
+    dependencies: Holders,
+}
+
+impl Dangling {
+    pub fn of(fleet: &Fleet) -> Dangling {
+        let mut dangling = Dangling::default();
+        for (kind, id, _) in fleet.dangling() {
+            let definitions = fleet.definitions(kind).into_iter();
+            let users = definitions.flat_map(|all| all.users(id)).cloned().collect();
+            dangling.references.insert((kind.clone(), id.clone()), users);
+        }
+        for kind in fleet.kinds().definitions() {
+            let (Some(all), Some(field)) = (fleet.definitions(&kind.name), &kind.flux.depends_on) else {
+                continue;
+            };
+            for definition in all.iter() {
+                let named = definition.value()[field].as_array().into_iter().flatten();
+                let missing = named.filter_map(|id| id.as_str()).filter(|id| all.get(id).is_none());
+                for id in missing {
+                    let holders = dangling.dependencies.entry((kind.name.clone(), id.into())).or_default();
+                    holders.insert(definition.document.id.clone());
+                }
+            }
+        }
+        dangling
+    }
+
+    /// Whether `cluster` refers to a missing definition.
+    pub(crate) fn refers(&self, cluster: &str, kind: &Arc<str>, id: &str) -> bool {
+        holds(&self.references, kind, id, cluster)
+    }
+
+    /// Whether `definition` depends on a missing one of its kind.
+    pub(crate) fn depends(&self, definition: &str, kind: &Arc<str>, id: &str) -> bool {
+        holds(&self.dependencies, kind, id, definition)
+    }
+}
+
+fn holds(holders: &Holders, kind: &Arc<str>, id: &str, holder: &str) -> bool {
+    let holders = holders.get(&(kind.clone(), Arc::from(id)));
+    holders.is_some_and(|holders| holders.contains(holder))
+}
