@@ -1086,10 +1086,8 @@ fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> (F
     let mut rewind = Rewind::default();
     log[at..].iter().for_each(|record| rewind.add(record));
     for kind in rewind.kinds() {
-        let changes = log[..at].iter().flat_map(|record| &record.changes);
-        let last = changes
-            .filter(|change| &*change.kind == "kinds" && change.id == kind)
-            .last();
+        let mut changes = log[..at].iter().flat_map(|record| &record.changes);
+        let last = changes.rfind(|change| &*change.kind == "kinds" && change.id == kind);
         let before_the_log = || past[0].kinds().get(&kind).unwrap().origin.clone();
         let origin = last.map_or_else(before_the_log, |change| change.origin.clone());
         rewind.came_from(kind, origin);
