@@ -9,7 +9,7 @@ use ureq::Agent;
 use ureq::http::Response;
 use ureq::tls::{Certificate, TlsConfig};
 
-use crate::config::Access;
+use crate::config::{Access, REDACTED, redacted, user_info};
 use crate::error::{ApiError, Problem};
 
 /// A document and its version.
@@ -91,6 +91,11 @@ impl Client {
         }
     }
 
+    /// The address as it may be shown.
+    pub(crate) fn shown_url(&self) -> String {
+        redacted(self.access.url().unwrap_or_default())
+    }
+
     fn agent(&self, url: &str) -> &Agent {
         self.agent.get_or_init(|| {
             let config = Agent::config_builder()
@@ -144,7 +149,7 @@ impl Client {
 
     pub(crate) fn json(&self, reply: &Reply) -> Result<Value, ApiError> {
         serde_json::from_slice(&reply.body).map_err(|error| ApiError::Foreign {
-            url: self.access.url().unwrap_or_default().to_owned(),
+            url: self.shown_url(),
             detail: format!("the reply is not JSON: {error}"),
         })
     }
@@ -225,8 +230,8 @@ impl Client {
 
 fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Result<Reply, ApiError> {
     let unreachable = |error: &ureq::Error| ApiError::Unreachable {
-        url: url.to_owned(),
-        detail: describe(error),
+        url: redacted(url),
+        detail: describe(url, error),
         untrusted: is_untrusted(error),
     };
     let mut response = result.map_err(|error| unreachable(&error))?;
@@ -255,7 +260,7 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
             body,
         }),
         300..=399 => Err(ApiError::Foreign {
-            url: url.to_owned(),
+            url: redacted(url),
             detail: format!("it redirects ({status}), and tokens do not follow redirects"),
         }),
         _ => Err(ApiError::Problem(Box::new(Problem::read(status, &body)))),
@@ -274,12 +279,16 @@ fn is_untrusted(error: &ureq::Error) -> bool {
     matches!(tls, Some(rustls::Error::InvalidCertificate(error)) if *error == unknown)
 }
 
-fn describe(error: &ureq::Error) -> String {
-    match error {
+fn describe(url: &str, error: &ureq::Error) -> String {
+    let detail = match error {
         ureq::Error::Io(error) => crate::error::plain(error),
         ureq::Error::HostNotFound => "the host name is not known".to_owned(),
         ureq::Error::Timeout(_) => "no answer in time".to_owned(),
         other => other.to_string(),
+    };
+    match user_info(url) {
+        Some(secret) => detail.replace(secret, REDACTED),
+        None => detail,
     }
 }
 

@@ -107,6 +107,25 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache")
 }
 
+/// What is shown in place of a secret.
+pub(crate) const REDACTED: &str = "REDACTED";
+
+/// The name and password in a URL. A password with an unescaped `/` is found as well: only the last `@` ends it.
+pub(crate) fn user_info(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.rsplit_once('@')
+        .map(|(secret, _)| secret)
+        .filter(|secret| !secret.is_empty())
+}
+
+/// A URL as it may be shown: without the name and password.
+pub(crate) fn redacted(url: &str) -> String {
+    match user_info(url) {
+        Some(secret) => url.replacen(&format!("{secret}@"), &format!("{REDACTED}@"), 1),
+        None => url.to_owned(),
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Secret {
     Plain(String),
@@ -257,7 +276,7 @@ impl Access {
         let url = match url {
             None => Err("FLUX_API_URL is not set, and there is no current context".to_owned()),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => Ok(url),
-            Some(url) => Err(format!("\"{url}\" is not an http:// or https:// address")),
+            Some(url) => Err(format!("\"{}\" is not an http:// or https:// address", redacted(&url))),
         };
         Ok(Access {
             url,
@@ -323,5 +342,32 @@ impl Access {
             }
         };
         Ok(cell.get_or_init(|| token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_shown_without_its_name_and_password() {
+        for (url, shown) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            (
+                "https://ann:pa55@fleet.example.com/api",
+                "https://REDACTED@fleet.example.com/api",
+            ),
+            ("https://pa55@fleet.example.com", "https://REDACTED@fleet.example.com"),
+            (
+                "https://ann:p@a/55@fleet.example.com",
+                "https://REDACTED@fleet.example.com",
+            ),
+            ("http://http@h", "http://REDACTED@h"),
+            ("ann:pa55@fleet.example.com", "REDACTED@fleet.example.com"),
+            ("http://@h", "http://@h"),
+            ("", ""),
+        ] {
+            assert_eq!(redacted(url), shown);
+        }
     }
 }

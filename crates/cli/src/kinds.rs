@@ -442,7 +442,7 @@ impl Kinds {
             return Ok(kinds);
         }
         let kinds = Kinds::parse(&reply.body).map_err(|detail| ApiError::Foreign {
-            url: client.url().unwrap_or_default().to_owned(),
+            url: client.shown_url(),
             detail,
         })?;
         if let (Some(etag), Ok(body)) = (reply.etag, String::from_utf8(reply.body)) {

@@ -282,7 +282,7 @@ fn from_server(global: &Global) -> Result<Catalog, Failure> {
         }
     };
     Ok(Catalog {
-        origin: client.url()?.to_owned(),
+        origin: client.shown_url(),
         components: list(COMPONENTS)?,
         clusters: list(CLUSTERS)?,
     })

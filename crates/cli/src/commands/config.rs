@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::args::given;
-use crate::config::{Context, File};
+use crate::config::{Context, File, REDACTED, redacted};
 use crate::error::{Code, Failure};
 use crate::output::{Printer, Table, Tone, cell};
 
@@ -133,8 +133,9 @@ fn known(file: &File, name: &str) -> Result<(), Failure> {
 
 fn redact(context: &mut Context) {
     for token in [&mut context.token, &mut context.write_token].into_iter().flatten() {
-        *token = "REDACTED".to_owned();
+        *token = REDACTED.to_owned();
     }
+    context.url = redacted(&context.url);
 }
 
 fn set_context(printer: &Printer, mut file: File, args: SetContextArgs) -> Result<(), Failure> {
@@ -180,7 +181,7 @@ fn show(printer: &Printer, file: &File) -> Result<(), Failure> {
     };
     let contexts = file.contexts.iter().map(|(name, context)| {
         json!({
-            "name": name, "current": file.current_context.as_ref() == Some(name), "url": context.url,
+            "name": name, "current": file.current_context.as_ref() == Some(name), "url": redacted(&context.url),
             "token": how(context.token.is_some(), context.token_file.as_ref(), context.token_command.as_ref()),
             "write_token":
                 how(context.write_token.is_some(), context.write_token_file.as_ref(), context.write_token_command.as_ref()),

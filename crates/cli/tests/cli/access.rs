@@ -77,6 +77,50 @@ fn the_environment_wins_and_tokens_stay_with_their_address() {
 }
 
 #[test]
+fn the_password_of_an_address_is_never_shown() {
+    let world = without_environment();
+    let host = world.url.strip_prefix("http://").unwrap();
+    let with_token = format!("FLUX_API_URL=http://ann:pa55@{host} FLUX_API_TOKEN=read-token flux-resourceset-cli");
+    let at = |url: &str| format!("FLUX_API_URL={url} FLUX_API_TOKEN=read-token flux-resourceset-cli cluster list");
+    let listed = world.sh(&format!("{with_token} cluster list -o name"));
+    assert_eq!(listed.code, 0, "the address still works: {}", listed.stderr);
+    for (line, shown) in [
+        (at("http://ann:pa55@127.0.0.1:1"), "REDACTED@127.0.0.1:1"),
+        (at("http://pa55@127.0.0.1:1"), "REDACTED@127.0.0.1:1"),
+        (at("'http://ann:pa55@in valid'"), ""),
+        (at("ftp://ann:pa55@127.0.0.1"), "ftp://REDACTED@127.0.0.1"),
+        (at("ann:pa55@127.0.0.1"), "REDACTED@127.0.0.1"),
+        (
+            format!("FLUX_API_URL=http://ann:pa55@{host} FLUX_API_TOKEN=wrong flux-resourceset-cli cluster list"),
+            "",
+        ),
+        (format!("{with_token} cluster get none"), ""),
+        (
+            format!("{with_token} config set-context x --url http://ann:pa55@127.0.0.1:1 --token t"),
+            "REDACTED@",
+        ),
+        (
+            "flux-resourceset-cli config get-contexts -o table".to_owned(),
+            "REDACTED@",
+        ),
+        (
+            "flux-resourceset-cli config get-contexts -o json".to_owned(),
+            "REDACTED@",
+        ),
+        ("flux-resourceset-cli config current-context -o json".to_owned(), ""),
+        ("flux-resourceset-cli config view".to_owned(), "REDACTED@"),
+        ("flux-resourceset-cli cluster list".to_owned(), "REDACTED@"),
+    ] {
+        let said = world.sh(&line);
+        let all = format!("{}{}", said.stdout, said.stderr);
+        assert!(!all.contains("pa55") && all.contains(shown), "{line}: {all}");
+    }
+    // Whoever asks for the file as it is gets it.
+    let raw = world.sh("flux-resourceset-cli config view --raw");
+    assert!(raw.stdout.contains("pa55"), "{}", raw.stdout);
+}
+
+#[test]
 fn a_broken_file_is_named_and_not_in_the_way() {
     let world = World::demo().with("FLUX_RESOURCESET_CONFIG", "broken.yaml");
     world.file("broken.yaml", "contexts: {a: {address: x}}\n");
