@@ -1,7 +1,8 @@
 //! Who may do what: bearer tokens, compared in constant time, followed when their files change.
 
-use std::path::Path;
-use std::sync::Arc;
+mod source;
+
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -9,6 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::{info, warn};
 
+use self::source::Entry;
 use crate::config::{Config, ConfigError, TokenSource};
 
 /// What a token allows.
@@ -31,11 +33,20 @@ struct Token {
     actor: Actor,
 }
 
+/// What the variables and files say.
+struct Loaded {
+    tokens: Vec<Token>,
+    /// What works and should still be changed, one line each. Never holds a secret.
+    warnings: Vec<String>,
+}
+
 /// The tokens in force.
 pub struct Tokens {
     current: ArcSwap<Vec<Token>>,
     read: TokenSource,
     write: Option<TokenSource>,
+    /// What was warned about when the tokens in force were read.
+    warned: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -50,27 +61,47 @@ impl Tokens {
             current: ArcSwap::default(),
             read: config.read_tokens.clone(),
             write: config.write_tokens.clone(),
+            warned: Mutex::default(),
         };
-        tokens.current.store(Arc::new(tokens.read_sources()?));
+        let loaded = tokens.read_sources()?;
+        tokens.put_in_force(loaded);
         Ok(tokens)
     }
 
-    fn read_sources(&self) -> Result<Vec<Token>, ConfigError> {
-        let mut all = Vec::new();
+    fn read_sources(&self) -> Result<Loaded, ConfigError> {
         // Without tokens of their own, writers use the ones for reading.
         let right = if self.write.is_some() {
             Right::Read
         } else {
             Right::Write
         };
-        collect("AUTH_TOKEN_FILE", &self.read, right, &mut all)?;
+        let mut entries = source::read(["AUTH_TOKEN", "AUTH_TOKEN_FILE"], &self.read, right)?;
         if let Some(write) = &self.write {
-            collect("CRUD_AUTH_TOKEN_FILE", write, Right::Write, &mut all)?;
+            let variables = ["CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_FILE"];
+            entries.extend(source::read(variables, write, Right::Write)?);
         }
-        Ok(all)
+        let warnings = source::warnings(&entries);
+        let tokens = entries
+            .into_iter()
+            .map(|Entry { digest, actor, .. }| Token { digest, actor });
+        Ok(Loaded {
+            tokens: tokens.collect(),
+            warnings,
+        })
     }
 
-    /// Whose token this is. Looks at every token, whichever matches, so that time tells nothing.
+    /// Logs each warning once, as long as it holds.
+    fn put_in_force(&self, loaded: Loaded) {
+        let mut warned = self.warned.lock().expect("not poisoned");
+        for warning in loaded.warnings.iter().filter(|warning| !warned.contains(warning)) {
+            warn!("{warning}");
+        }
+        *warned = loaded.warnings;
+        self.current.store(Arc::new(loaded.tokens));
+    }
+
+    /// Whose token this is. Looks at every token, so that the time it takes reveals nothing. Where a token is listed twice,
+    /// the last one counts: that is the one that may write.
     pub fn check(&self, token: &[u8]) -> Option<Actor> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         let tokens = self.current.load();
@@ -100,15 +131,15 @@ impl Tokens {
             tokio::time::sleep(EVERY).await;
             // On a thread of its own: a file may be on a mount that hangs.
             let this = self.clone();
-            let Ok(tokens) = tokio::task::spawn_blocking(move || this.read_sources()).await else {
+            let Ok(loaded) = tokio::task::spawn_blocking(move || this.read_sources()).await else {
                 return;
             };
-            match tokens {
-                Ok(tokens) => {
+            match loaded {
+                Ok(loaded) => {
                     complained = None;
-                    if tokens != **self.current.load() {
-                        info!(tokens = tokens.len(), "token files changed");
-                        self.current.store(Arc::new(tokens));
+                    if loaded.tokens != **self.current.load() {
+                        info!(tokens = loaded.tokens.len(), "token files changed");
+                        self.put_in_force(loaded);
                     }
                 }
                 Err(error) if complained.as_ref() != Some(&error) => {
@@ -118,59 +149,5 @@ impl Tokens {
                 Err(_) => {}
             }
         }
-    }
-}
-
-fn collect(
-    variable: &'static str,
-    source: &TokenSource,
-    right: Right,
-    all: &mut Vec<Token>,
-) -> Result<(), ConfigError> {
-    let unnamed = if right == Right::Read { "read" } else { "write" };
-    let mut add = |name: &str, token: &str| {
-        all.push(Token {
-            digest: Sha256::digest(token).into(),
-            actor: Actor {
-                name: name.into(),
-                right,
-            },
-        });
-    };
-    if let Some(token) = &source.token {
-        add(unnamed, token);
-    }
-    if let Some(path) = &source.file {
-        for (number, line) in read_lines(variable, path)? {
-            let named = line.split_once(':').map(|(name, token)| (name, token.trim_start()));
-            let (name, token) = named
-                .filter(|(name, token)| is_name(name) && !token.is_empty())
-                .unwrap_or((unnamed, &line));
-            // No client could send it, and nobody would know why it is refused.
-            if token.contains(char::is_whitespace) {
-                let problem = format!("{}, line {number}: a token has no blanks in it", path.display());
-                return Err(ConfigError::new(variable, problem));
-            }
-            add(name, token);
-        }
-    }
-    Ok(())
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-@".contains(c))
-}
-
-/// The lines that hold something, by number.
-fn read_lines(variable: &'static str, path: &Path) -> Result<Vec<(usize, String)>, ConfigError> {
-    let problem = |text: String| ConfigError::new(variable, format!("{}: {text}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
-    let text = text.trim_start_matches('\u{feff}');
-    let lines = (1..).zip(text.lines().map(str::trim));
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let lines: Vec<_> = lines.map(|(number, line)| (number, line.to_owned())).collect();
-    match lines.is_empty() {
-        true => Err(problem("holds no token".into())),
-        false => Ok(lines),
     }
 }

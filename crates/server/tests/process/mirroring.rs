@@ -14,7 +14,7 @@ use crate::client::{Client, Reply};
 use crate::server::{Ended, Folder, Process, READ, Server, Setup, WRITE, cluster, dns, eventually, poll};
 
 /// The token of the mirror itself, which the origin does not know.
-const EDGE: &str = "edge-token-51d0";
+const EDGE: &str = "edge-token-51d0a";
 
 /// A mirror in this folder, of whatever `from` names.
 fn mirror_from(folder: &Folder, from: impl AsRef<std::ffi::OsStr>) -> Setup {

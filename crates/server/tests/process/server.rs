@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::client::{Client, PATIENCE};
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_flux-resourceset");
-pub const READ: &str = "read-token-c27f";
+pub const READ: &str = "read-token-c27f9";
 pub const WRITE: &str = "write-token-9b4e";
 
 /// The folder that processes share: their database, their seed, their tokens.
@@ -255,6 +255,16 @@ pub struct Ended {
 impl Process {
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// A line of `/proc/PID/status`, in bytes: `VmRSS` is the memory in use, `VmHWM` the most there ever was.
+    pub fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()).unwrap();
+        kilobytes.parse::<u64>().unwrap() << 10
     }
 
     /// Waits for the first line of the log with this text, among those that came already, too.

@@ -161,3 +161,58 @@ fn a_token_with_blanks_around_it_is_the_token() {
     let server = folder.crud().env("AUTH_TOKEN", format!("{READ}\n")).start();
     assert_eq!(status(&server, READ), READS);
 }
+
+#[test]
+fn an_empty_token_in_a_file_is_refused_by_file_and_line() {
+    let folder = Folder::new();
+    folder.write("write", "ci:write-1-0123456789\n");
+    for (line, problem) in [
+        ("ann:", "the token is empty"),
+        ("  ann:  ", "the token is empty"),
+        (":", "the token is empty"),
+        (":secret-without-a-name", "the name before the colon is empty"),
+    ] {
+        folder.write("read", format!("# readers\n\nflux:read-1-0123456789\n{line}\n"));
+        let setup = folder.crud().without("AUTH_TOKEN").without("CRUD_AUTH_TOKEN");
+        let setup = setup.env("AUTH_TOKEN_FILE", folder.path("read"));
+        let setup = setup.env("CRUD_AUTH_TOKEN_FILE", folder.path("write"));
+        let error = setup.run_for_its_error();
+        assert!(
+            error.contains("AUTH_TOKEN_FILE") && error.contains("read, line 4"),
+            "{error}"
+        );
+        assert!(error.contains(problem) && !error.contains("secret-without"), "{error}");
+    }
+
+    // A file that becomes such a one while the server runs changes nothing.
+    folder.write("read", "flux:read-1-0123456789\n");
+    let server = start(&folder);
+    folder.write("read", "flux:read-1-0123456789\nann:\n");
+    let line = server.process.line("keeping the tokens in force");
+    assert!(line.contains("read, line 2: the token is empty"), "{line}");
+    assert_eq!(status(&server, "ann:"), NOTHING);
+    assert_eq!(status(&server, ""), NOTHING);
+    assert_eq!(status(&server, "read-1-0123456789"), READS);
+}
+
+#[test]
+fn short_tokens_and_tokens_that_stand_twice_are_warned_about() {
+    let folder = Folder::new();
+    folder.write("read", "flux:read-1-0123456789\n");
+    folder.write("write", "ci:write-1-0123456789\n");
+    let server = start(&folder);
+    assert!(!server.process.log().iter().any(|line| line.contains("shorter than")));
+    folder.write("read", "flux:read-1-0123456789\nann:short\n");
+    let line = server.process.line("read, line 2: shorter than 16 characters");
+    assert!(line.contains("WARN"), "{line}");
+    assert_eq!(status(&server, "short"), READS);
+    folder.write("write", "ci:write-1-0123456789\nflux:read-1-0123456789\n");
+    server.process.line("write, line 2: the same token as");
+    assert!(writes(&server, "read-1-0123456789"));
+    let log = server.stop().stderr;
+    assert!(!log.contains("short\n") && !log.contains("0123456789"), "{log}");
+    assert_eq!(log.matches("shorter than").count(), 1, "said once: {log}");
+
+    let server = folder.crud().env("AUTH_TOKEN", "tiny").start();
+    server.process.line("AUTH_TOKEN: shorter than 16 characters");
+}
