@@ -1,54 +1,189 @@
 //! Documents in files: seeds, and resources that carry their kind with them.
 
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::kind::{self, KINDS};
+use crate::json;
+use crate::kind::{self, CLUSTERS, KINDS};
 use crate::operation::{Operation, Verb};
-use crate::refusal::{Violation, segment};
+use crate::refusal::{Violation, segment, shorten};
 
-/// The arrays of a seed, kinds first: the rest is held against them.
-fn arrays(kinds: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
-    let of_kinds = |wanted: bool| kinds.iter().filter(move |(kind, _)| (kind.as_str() == KINDS) == wanted);
-    of_kinds(true).chain(of_kinds(false))
+/// A seed: one object with an array per kind. Its documents stay text until it is their turn, since a fleet as a tree of values
+/// takes ten times the memory.
+#[derive(Debug)]
+pub struct Seed<'a> {
+    text: &'a str,
+    /// By rank, and within that as in the file.
+    documents: Vec<Document<'a>>,
+    origin: Arc<str>,
 }
 
-/// The operations that a seed asks for: one object, with an array per kind.
-pub fn seed(document: &Value) -> Result<Vec<Operation>, Vec<Violation>> {
-    let Value::Object(kinds) = document else {
-        return Err(vec![Violation::new("", "a seed is one object with an array per kind")]);
-    };
-    let origin: Arc<str> = "seed".into();
-    let mut errors = Vec::new();
-    let mut operations = Vec::new();
-    for (kind, items) in arrays(kinds) {
-        let Value::Array(items) = items else {
-            errors.push(Violation::new(segment(kind), "is an array of resources"));
-            continue;
-        };
-        for value in items {
-            let create = Verb::Create {
-                id: None,
-                value: value.clone(),
+#[derive(Debug)]
+struct Document<'a> {
+    kind: Arc<str>,
+    /// Its place in the array of its kind.
+    index: usize,
+    text: &'a RawValue,
+}
+
+/// The order of documents: kinds first, since the rest is judged by them; clusters last, since they refer to all others.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Kind,
+    Definition,
+    Cluster,
+}
+
+impl Document<'_> {
+    fn rank(&self) -> Rank {
+        match &*self.kind {
+            KINDS => Rank::Kind,
+            CLUSTERS => Rank::Cluster,
+            _ => Rank::Definition,
+        }
+    }
+}
+
+/// The most documents and bytes of clusters in one part of a seed.
+const MOST_IN_PART: usize = 1000;
+const MOST_BYTES_IN_PART: usize = 4 << 20;
+
+impl<'a> Seed<'a> {
+    pub fn read(text: &'a str) -> Result<Seed<'a>, Vec<Violation>> {
+        let wrong = |detail: String| vec![Violation::new("", detail)];
+        let not_json = |error: serde_json::Error| wrong(format!("is not JSON: {error}"));
+        let whole: &RawValue = serde_json::from_str(text).map_err(not_json)?;
+        if !whole.get().starts_with('{') {
+            return Err(wrong("a seed is one object with an array per kind".to_owned()));
+        }
+        let Arrays(arrays) = serde_json::from_str(text).map_err(not_json)?;
+        let mut errors = Vec::new();
+        let mut documents = Vec::new();
+        for (kind, array) in arrays {
+            let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(array.get()) else {
+                errors.push(Violation::new(segment(&kind), "is an array of resources"));
+                continue;
             };
-            operations.push(Operation::new(kind, create).from(&origin));
+            let kind: Arc<str> = kind.into();
+            documents.extend(items.into_iter().enumerate().map(|(index, text)| Document {
+                kind: kind.clone(),
+                index,
+                text,
+            }));
         }
+        if !errors.is_empty() {
+            errors.sort();
+            return Err(errors);
+        }
+        documents.sort_by_key(Document::rank);
+        Ok(Seed {
+            text,
+            documents,
+            origin: "seed".into(),
+        })
     }
-    if errors.is_empty() { Ok(operations) } else { Err(errors) }
+
+    /// The documents in parts that can be written one after the other: kinds first, which may be none, then everything that
+    /// clusters refer to, then clusters.
+    pub fn parts(&self) -> Vec<Range<usize>> {
+        let kinds = self
+            .documents
+            .partition_point(|document| document.rank() < Rank::Definition);
+        let mut start = self
+            .documents
+            .partition_point(|document| document.rank() < Rank::Cluster);
+        let mut parts = vec![0..kinds];
+        if kinds < start {
+            parts.push(kinds..start);
+        }
+        let mut bytes = 0;
+        for (n, document) in self.documents.iter().enumerate().skip(start) {
+            if n - start >= MOST_IN_PART || bytes >= MOST_BYTES_IN_PART {
+                parts.push(start..n);
+                (start, bytes) = (n, 0);
+            }
+            bytes += document.text.get().len();
+        }
+        if start < self.documents.len() {
+            parts.push(start..self.documents.len());
+        }
+        parts
+    }
+
+    /// The operations of some of the documents.
+    pub fn operations(&self, part: Range<usize>) -> Result<Vec<Operation>, Vec<Violation>> {
+        let mut errors = Vec::new();
+        let mut operations = Vec::with_capacity(part.len());
+        for n in part {
+            let document = &self.documents[n];
+            match json::parse(document.text.get().as_bytes()) {
+                Ok(value) => {
+                    let create = Verb::Create { id: None, value };
+                    operations.push(Operation::new(&*document.kind, create).from(&self.origin));
+                }
+                Err(error) => errors.push(Violation::new(
+                    self.place(n).unwrap_or_default(),
+                    format!("is not JSON: {}", self.in_file(document, &error)),
+                )),
+            }
+        }
+        if errors.is_empty() { Ok(operations) } else { Err(errors) }
+    }
+
+    /// The place of a document in the file: problems are found in operations, and fixed in files.
+    pub fn place(&self, n: usize) -> Option<String> {
+        let document = self.documents.get(n)?;
+        Some(format!("{}/{}", segment(&document.kind), document.index))
+    }
+
+    /// An error of one document, by the line of the file.
+    fn in_file(&self, document: &Document<'_>, error: &serde_json::Error) -> String {
+        let text = error.to_string();
+        let offset = (document.text.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        let above = self
+            .text
+            .as_bytes()
+            .iter()
+            .take(offset)
+            .filter(|byte| **byte == b'\n')
+            .count();
+        let detail = text.rsplit_once(" at line ").map_or(&*text, |(detail, _)| detail);
+        format!("{detail} at line {}", above + error.line())
+    }
 }
 
-/// The place of the `n`th operation of a seed in its file: problems are found in operations, and fixed in files.
-pub fn seed_place(document: &Value, n: usize) -> Option<String> {
-    let mut rest = n;
-    for (kind, items) in arrays(document.as_object()?) {
-        let count = items.as_array()?.len();
-        if rest < count {
-            return Some(format!("{}/{rest}", segment(kind)));
+/// The arrays of a seed by name, none of which is there twice.
+struct Arrays<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Arrays<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+                let mut all: Self::Value = Vec::new();
+                while let Some(name) = fields.next_key::<String>()? {
+                    if all.iter().any(|(other, _)| *other == name) {
+                        return Err(A::Error::custom(format!("{:?} is there twice", shorten(name, 100))));
+                    }
+                    all.push((name, fields.next_value()?));
+                }
+                Ok(all)
+            }
         }
-        rest -= count;
+        deserializer.deserialize_map(Fields).map(Arrays)
     }
-    None
 }
 
 /// The operation that a document of a file asks for: a document with a `schema` is a kind, any other says its kind.

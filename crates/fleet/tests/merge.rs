@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use fleet::inputs::{Breach, cluster_list};
 use fleet::kind::KINDS;
 use fleet::operation::{BatchRequest, Operation, Verb};
-use fleet::{Fleet, files, yaml};
+use fleet::{Fleet, yaml};
 use serde_json::{Value, json};
 
 use common::{BATCH, SEED, commit, empty, poll};
@@ -90,7 +90,7 @@ fn build(given: &Value) -> Fleet {
         Value::String(file) => yaml::parse(&fs::read_to_string(root().join(file)).unwrap()).unwrap(),
         seed => seed.clone(),
     };
-    fleet = step(fleet, &files::seed(&seed).unwrap(), SEED);
+    fleet = step(fleet, &common::seed_operations(&seed).unwrap(), SEED);
     match given.get("operations") {
         Some(operations) => step(
             fleet,

@@ -780,7 +780,7 @@ proptest! {
             }
         }
         let _ = BatchRequest::parse(value.clone());
-        let _ = fleet::files::seed(&value);
+        let _ = common::seed_operations(&value);
         let _ = fleet::files::apply(value);
     }
 

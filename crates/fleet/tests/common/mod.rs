@@ -8,7 +8,7 @@ use fleet::Fleet;
 use fleet::kind::{self, KINDS};
 use fleet::log::{Batch, Change, Resource, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
-use fleet::refusal::{Reason, Refusal};
+use fleet::refusal::{Reason, Refusal, Violation};
 use fleet::snapshot::Poll;
 use fleet::write::Rules;
 use fleet::{files, yaml};
@@ -51,9 +51,17 @@ pub fn empty() -> Fleet {
 pub fn demo() -> Fleet {
     static DEMO: LazyLock<Fleet> = LazyLock::new(|| {
         let seed = serde_json::from_str(include_str!("../../../../data/seed.json")).unwrap();
-        commit(&empty(), &files::seed(&seed).unwrap(), BATCH).unwrap().0
+        commit(&empty(), &seed_operations(&seed).unwrap(), BATCH).unwrap().0
     });
     DEMO.clone()
+}
+
+/// All operations of a seed.
+pub fn seed_operations(seed: &Value) -> Result<Vec<Operation>, Vec<Violation>> {
+    let text = seed.to_string();
+    let seed = files::Seed::read(&text)?;
+    let parts = seed.parts().into_iter().map(|part| seed.operations(part));
+    Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Writes, and holds the three ways to the next snapshot against each other: the write's own, the log's, the store's.

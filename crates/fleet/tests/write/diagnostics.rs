@@ -1,6 +1,6 @@
 //! What is accepted and will not do what its author hopes; who uses what; seeds and other files.
 
-use fleet::files;
+use fleet::files::{self, Seed};
 use fleet::usage::Usage;
 use serde_json::json;
 
@@ -79,7 +79,9 @@ fn dangling_references_and_idle_patches_are_reported() {
     let seed = json!({"clusters": [cluster("x", json!({
         "namespaces": [{"id": "a"}, {"id": "gone"}], "patches": {"c": {"x": "y"}, "gone": {"x": "y"}},
     }))]});
-    let fleet = commit(&small(), &files::seed(&seed).unwrap(), SEED).unwrap().0;
+    let fleet = commit(&small(), &common::seed_operations(&seed).unwrap(), SEED)
+        .unwrap()
+        .0;
     assert_eq!(
         found(&fleet, "x"),
         [
@@ -125,7 +127,7 @@ fn the_uses_of_a_definition_tell_what_runs_where() {
 #[test]
 fn a_seed_that_is_no_seed_names_each_place() {
     let pointers = |seed| {
-        files::seed(&seed)
+        common::seed_operations(&seed)
             .unwrap_err()
             .into_iter()
             .map(|error| error.pointer)
@@ -141,10 +143,44 @@ fn a_seed_that_is_no_seed_names_each_place() {
 #[test]
 fn a_problem_of_a_seed_is_found_in_its_file() {
     let seed = json!({"clusters": [cluster("x", json!({}))], "namespaces": [{"id": "a"}, {"id": "B"}]});
-    let refusal = commit(&empty(), &files::seed(&seed).unwrap(), SEED).unwrap_err();
-    assert_eq!(refusal.errors[0].pointer, "/operations/2/value/id");
-    assert_eq!(files::seed_place(&seed, 2).as_deref(), Some("/namespaces/1"));
-    assert_eq!(files::seed_place(&seed, 3), None);
+    let refusal = commit(&empty(), &common::seed_operations(&seed).unwrap(), SEED).unwrap_err();
+    assert_eq!(refusal.errors[0].pointer, "/operations/1/value/id");
+    let text = seed.to_string();
+    let seed = Seed::read(&text).unwrap();
+    assert_eq!(seed.place(1).as_deref(), Some("/namespaces/1"));
+    assert_eq!(seed.place(2).as_deref(), Some("/clusters/0"));
+    assert_eq!(seed.place(3), None);
+}
+
+#[test]
+fn a_seed_is_read_in_parts_and_clusters_come_last() {
+    let clusters: Vec<_> = (0..2500).map(|n| cluster(&format!("c-{n}"), json!({}))).collect();
+    let text = json!({"clusters": clusters, "kinds": [], "namespaces": [{"id": "a"}]}).to_string();
+    let seed = Seed::read(&text).unwrap();
+    assert_eq!(seed.parts(), [0..0, 0..1, 1..1001, 1001..2001, 2001..2501]);
+    assert_eq!(seed.place(0).as_deref(), Some("/namespaces/0"));
+    assert_eq!(seed.place(2500).as_deref(), Some("/clusters/2499"));
+    assert_eq!(Seed::read("{}").unwrap().parts(), [0..0]);
+    let large = "x".repeat(3 << 20);
+    let text = json!({"clusters": [{"a": large}, {"a": large}, {"a": large}]}).to_string();
+    assert_eq!(Seed::read(&text).unwrap().parts(), [0..0, 0..2, 2..3]);
+}
+
+#[test]
+fn a_name_that_is_there_twice_in_a_seed_is_found_by_its_line() {
+    let text = "{\"clusters\": [],\n \"clusters\": []}";
+    let error = Seed::read(text).unwrap_err().remove(0);
+    assert!(
+        error
+            .detail
+            .starts_with("is not JSON: \"clusters\" is there twice at line 2"),
+        "{error:?}"
+    );
+    let text = "{\"namespaces\": [\n {\"id\": \"a\"},\n {\"id\": \"b\",\n \"id\": \"b\"}]}";
+    let seed = Seed::read(text).unwrap();
+    let error = seed.operations(0..2).unwrap_err().remove(0);
+    assert_eq!(error.pointer, "/namespaces/1");
+    assert_eq!(error.detail, "is not JSON: \"id\" is there twice at line 4");
 }
 
 #[test]
@@ -154,7 +190,9 @@ fn a_seed_may_bring_kinds_along() {
         "kinds": [common::network_policy()],
         "network_policies": [{"id": "p", "target_namespace": "x", "ingress_rules": []}],
     });
-    let fleet = commit(&empty(), &files::seed(&seed).unwrap(), SEED).unwrap().0;
+    let fleet = commit(&empty(), &common::seed_operations(&seed).unwrap(), SEED)
+        .unwrap()
+        .0;
     assert_eq!(common::ids(&fleet, "x.example.com", "network-policies"), ["p"]);
 }
 

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::engine;
 use super::keep::{self, Kept};
-use super::startup::{StartError, prepare};
+use super::startup::{StartError, fill, prepare};
 use crate::config::{Backend, Config, Mode};
 
 /// How long until a store that is not there is tried again.
@@ -119,6 +119,7 @@ async fn begin(config: &Config) -> Result<Started, StartError> {
             if let Some(Kept { fleet, .. }) = copy(config) {
                 return Err(StartError::Emptied(fleet.revision()));
             }
+            fill_apart(config.clone()).await?;
         }
         let fleet = prepare(config, &*store, true).await?;
         let recent = engine::recent(&*store, config.budget).await?;
@@ -135,6 +136,25 @@ async fn begin(config: &Config) -> Result<Started, StartError> {
             Err(error)
         }
     }
+}
+
+/// Fills the empty store on threads and connections that end with it: the allocator keeps what a thread used for as long as the
+/// thread lives, and a large seed takes several times the memory of the fleet.
+async fn fill_apart(config: Config) -> Result<(), StartError> {
+    let job = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| StartError::State(format!("cannot start a thread: {error}")))?;
+        runtime.block_on(async {
+            let store = open(&config).await?;
+            let filled = fill(&config, &*store, true).await;
+            store.close().await;
+            filled
+        })
+    };
+    let (sender, filled) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || sender.send(job()).is_ok());
+    let panicked = || StartError::State("an internal error while the first revision was made".to_owned());
+    filled.await.unwrap_or_else(|_| Err(panicked()))
 }
 
 /// What an earlier run kept. A copy that cannot be used is as good as none.

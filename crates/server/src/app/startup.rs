@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard};
 use fleet::document::Etag;
+use fleet::files::Seed;
 use fleet::json::Json;
-use fleet::kind::{self, KINDS};
-use fleet::log::{Author, Batch, Revision};
+use fleet::kind::{self, CLUSTERS, KINDS};
+use fleet::log::{Author, Batch, Change, Head, Revision};
 use fleet::operation::{Operation, Verb};
-use fleet::refusal::{Reason, Refusal, Violation};
-use fleet::write::Rules;
-use fleet::{files, yaml};
+use fleet::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation};
+use fleet::write::{Outcome, Rules};
+use fleet::yaml;
 use serde_json::Value;
 use store::{CommitError, Store, StoreError};
 use tracing::{info, warn};
 
 use super::engine::recent;
-use crate::config::{Backend, Budget, Config, ConfigError, Mode, Seed};
+use crate::config::{Backend, Budget, Config, ConfigError, Mode, Seed as Seeding};
 
 /// This release, as it signs the kinds it brings.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -88,33 +89,9 @@ impl KindFile {
 
 /// The fleet of the store: filled if it was empty, its kinds as the files say if this process may write them.
 pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Result<Fleet, StartError> {
-    let directory = match &config.resources_dir {
-        Some(directory) => read_directory(directory)?,
-        None => Vec::new(),
-    };
+    let directory = directory_of(config)?;
+    fill(config, store, with_seed).await?;
     let mut fleet = load(store).await?;
-    if let Seed::Named(path) = &config.seed
-        && fleet.revision() != Revision::ZERO
-        && !path.exists()
-    {
-        warn!(
-            "SEED_FILE: {} is not there; the store holds a fleet, so it is not needed",
-            path.display()
-        );
-    }
-    // Several processes may start together: whoever comes second follows the first.
-    while fleet.revision() == Revision::ZERO {
-        if config.backend == Backend::Postgres && config.mode == Mode::ReadOnly {
-            return Err(StartError::Store(StoreError::NotReady {
-                place: "the PostgreSQL database".to_owned(),
-                detail: "nobody has filled it yet, which takes a process in crud mode".to_owned(),
-            }));
-        }
-        // Judged on their own first, so that what is wrong with a kind is not blamed on the seed.
-        kinds_only(config)?;
-        let seed = if with_seed { read_seed(config)? } else { None };
-        fleet = fill(&fleet, store, &directory, seed.as_ref()).await?;
-    }
     if config.mode == Mode::Crud {
         fleet = refresh(fleet, store, &directory, config.budget).await?;
     }
@@ -127,6 +104,38 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
         );
     }
     Ok(fleet)
+}
+
+/// Fills an empty store.
+pub async fn fill(config: &Config, store: &dyn Store, with_seed: bool) -> Result<(), StartError> {
+    let directory = directory_of(config)?;
+    if let Seeding::Named(path) = &config.seed
+        && store.head().await? != Head::default()
+        && !path.exists()
+    {
+        warn!(
+            "SEED_FILE: {} is not there; the store holds a fleet, so it is not needed",
+            path.display()
+        );
+    }
+    // Several processes may start together: whoever comes second follows the first.
+    while store.head().await? == Head::default() {
+        if config.backend == Backend::Postgres && config.mode == Mode::ReadOnly {
+            return Err(StartError::Store(StoreError::NotReady {
+                place: "the PostgreSQL database".to_owned(),
+                detail: "nobody has filled it yet, which takes a process in crud mode".to_owned(),
+            }));
+        }
+        // Judged on their own first, so that what is wrong with a kind is not blamed on the seed.
+        kinds_only(config)?;
+        let seed = if with_seed { read_seed(config)? } else { None };
+        commit_first(store, &directory, seed).await?;
+    }
+    Ok(())
+}
+
+fn directory_of(config: &Config) -> Result<Vec<KindFile>, StartError> {
+    config.resources_dir.as_deref().map_or(Ok(Vec::new()), read_directory)
 }
 
 async fn load(store: &dyn Store) -> Result<Fleet, StartError> {
@@ -164,50 +173,39 @@ fn directory_note(kind: &KindFile) -> (String, String) {
     (format!("{RESOURCES_DIR}/{}", kind.name), kind.digest())
 }
 
-/// The first revision: built-in kinds, then those of the folder, then the seed.
-async fn fill(
-    empty: &Fleet,
-    store: &dyn Store,
-    directory: &[KindFile],
-    seed: Option<&(PathBuf, Value)>,
-) -> Result<Fleet, StartError> {
-    let built_in = built_in();
-    let origin = kind::built_in_origin();
-    let mut operations: Vec<Operation> = built_in.iter().map(|kind| kind.operation(&origin)).collect();
-    operations.extend(directory.iter().map(|kind| kind.operation(RESOURCES_DIR)));
-    let kinds = operations.len();
-    if let Some((path, document)) = seed {
-        let seeded = files::seed(document).map_err(|errors| seed_error(path, errors))?;
-        operations.extend(seeded);
+/// A seed as it was read from its file.
+struct SeedFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl SeedFile {
+    fn error(&self, errors: Vec<Violation>) -> StartError {
+        seed_error(&self.path, errors)
     }
-    let rules = Rules {
-        batch: true,
-        allow_dangling: true,
+}
+
+/// Commits the first revision: built-in kinds, then those of the folder, then the seed. Another process may have been faster.
+async fn commit_first(store: &dyn Store, directory: &[KindFile], seed: Option<SeedFile>) -> Result<(), StartError> {
+    let reason = match seed {
+        Some(_) => "built-in kinds and seed",
+        None => "built-in kinds",
     };
-    let outcome = empty.write(&operations, rules).map_err(|refusal| {
-        let errors = violations(refusal);
-        match seed {
-            Some((path, document)) => {
-                seed_error(path, errors.into_iter().map(|e| in_seed(e, kinds, document)).collect())
-            }
-            None => directory_error(directory, built_in.len(), errors),
-        }
-    })?;
+    let built_in = built_in();
     let notes = built_in
         .iter()
         .map(built_in_note)
         .chain(directory.iter().map(directory_note));
+    let applied = notes.collect();
+    let changes = first_revision(directory, seed.as_ref())?;
+    drop(seed);
     let batch = Batch {
-        author: system(if seed.is_some() {
-            "built-in kinds and seed"
-        } else {
-            "built-in kinds"
-        }),
-        changes: outcome.changes.clone(),
-        applied: notes.collect(),
+        author: system(reason),
+        changes,
+        applied,
         ..Batch::default()
     };
-    match store.commit(empty.head(), std::slice::from_ref(&batch)).await {
+    match store.commit(Head::default(), std::slice::from_ref(&batch)).await {
         Ok(heads) => {
             let head = heads.last().copied().unwrap_or_default();
             info!(
@@ -215,11 +213,66 @@ async fn fill(
                 resources = batch.changes.len(),
                 "filled the empty store"
             );
-            Ok(outcome.committed(head))
+            Ok(())
         }
-        Err(CommitError::Conflict | CommitError::Duplicate { .. }) => load(store).await,
+        Err(CommitError::Conflict | CommitError::Duplicate { .. }) => Ok(()),
         Err(CommitError::Store(error)) => Err(error.into()),
     }
+}
+
+/// What the first revision changes. Clusters are judged in parts, each on what the one before left: as operations, a fleet
+/// takes ten times the memory of its text.
+fn first_revision(directory: &[KindFile], seed: Option<&SeedFile>) -> Result<Vec<Change>, StartError> {
+    let empty = Fleet::default();
+    let rules = Rules {
+        batch: true,
+        allow_dangling: true,
+    };
+    let built_in = built_in();
+    let origin = kind::built_in_origin();
+    let mut operations: Vec<Operation> = built_in.iter().map(|kind| kind.operation(&origin)).collect();
+    operations.extend(directory.iter().map(|kind| kind.operation(RESOURCES_DIR)));
+    let Some(file) = seed else {
+        let outcome = empty.write(&operations, rules).map(|outcome| outcome.changes);
+        return outcome.map_err(|refusal| directory_error(directory, built_in.len(), violations(refusal)));
+    };
+    let documents = Seed::read(&file.text).map_err(|errors| file.error(errors))?;
+    let mut outcome: Option<Outcome> = None;
+    let mut changes = Vec::new();
+    let mut errors = Vec::new();
+    for part in documents.parts() {
+        let (first, kinds) = (part.start, operations.len());
+        match documents.operations(part) {
+            Ok(seeded) => operations.extend(seeded),
+            Err(found) => errors.extend(found),
+        }
+        let base = outcome.as_ref().map_or(&empty, Outcome::preview);
+        match base.write(&std::mem::take(&mut operations), rules) {
+            Ok(mut next) => {
+                changes.append(&mut next.changes);
+                outcome = Some(next);
+            }
+            Err(refusal) => errors.extend(violations(refusal).into_iter().map(|error| {
+                let place = |n: usize| documents.place(first + n.checked_sub(kinds)?);
+                in_seed(error, place)
+            })),
+        }
+        // Without kinds, nothing else can be judged.
+        if errors.len() >= MOST_VIOLATIONS || outcome.is_none() {
+            break;
+        }
+    }
+    if !errors.is_empty() {
+        errors.sort();
+        errors.truncate(MOST_VIOLATIONS);
+        return Err(file.error(errors));
+    }
+    // As one write would have them: clusters last, by id.
+    changes.sort_by(|a, b| match (&*a.kind == CLUSTERS, &*b.kind == CLUSTERS) {
+        (true, true) => a.id.cmp(&b.id),
+        (a, b) => a.cmp(&b),
+    });
+    Ok(changes)
 }
 
 /// Brings kinds of files into a store that is in use: only files that changed since they were last applied, so that a
@@ -343,25 +396,25 @@ fn violations(refusal: Refusal) -> Vec<Violation> {
     }
 }
 
-fn read_seed(config: &Config) -> Result<Option<(PathBuf, Value)>, StartError> {
+fn read_seed(config: &Config) -> Result<Option<SeedFile>, StartError> {
     let (path, named) = match &config.seed {
-        Seed::Named(path) => (path, true),
-        Seed::Default(path) => (path, false),
+        Seeding::Named(path) => (path, true),
+        Seeding::Default(path) => (path, false),
     };
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(SeedFile {
+            path: path.clone(),
+            text,
+        })),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => {
             warn!(
                 "SEED_FILE: {} is not there: starting with an empty fleet",
                 path.display()
             );
-            return Ok(None);
+            Ok(None)
         }
-        Err(error) => return Err(seed_error(path, vec![Violation::new("", error.to_string())])),
-    };
-    let document = fleet::json::parse(text.as_bytes())
-        .map_err(|error| seed_error(path, vec![Violation::new("", format!("is not JSON: {error}"))]))?;
-    Ok(Some((path.clone(), document)))
+        Err(error) => Err(seed_error(path, vec![Violation::new("", error.to_string())])),
+    }
 }
 
 fn seed_error(path: &Path, errors: Vec<Violation>) -> StartError {
@@ -396,9 +449,9 @@ fn operation_of(pointer: &str) -> Option<(usize, &str)> {
     Some((number.parse().ok()?, inside.unwrap_or(rest)))
 }
 
-fn in_seed(mut error: Violation, offset: usize, seed: &Value) -> Violation {
+fn in_seed(mut error: Violation, place: impl Fn(usize) -> Option<String>) -> Violation {
     if let Some((n, rest)) = operation_of(&error.pointer)
-        && let Some(place) = n.checked_sub(offset).and_then(|n| files::seed_place(seed, n))
+        && let Some(place) = place(n)
     {
         error.pointer = format!("{place}{rest}");
     }
@@ -443,10 +496,7 @@ fn read_directory(directory: &Path) -> Result<Vec<KindFile>, StartError> {
 
 /// The fleet of the files alone, without a store: what the OpenAPI document is generated from.
 pub fn kinds_only(config: &Config) -> Result<Fleet, StartError> {
-    let directory = match &config.resources_dir {
-        Some(directory) => read_directory(directory)?,
-        None => Vec::new(),
-    };
+    let directory = directory_of(config)?;
     let built_in = built_in();
     let mut operations: Vec<Operation> = built_in.iter().map(|kind| kind.operation(BUILT_IN)).collect();
     operations.extend(directory.iter().map(|kind| kind.operation(RESOURCES_DIR)));

@@ -277,3 +277,53 @@ fn a_seed_that_is_gone_and_not_needed_is_said() {
         .line("gone.json is not there; the store holds a fleet, so it is not needed");
     server.reader().get("/clusters").expect(200);
 }
+
+/// A fleet whose clusters refer to as much as real ones do.
+fn large_fleet(clusters: usize) -> Value {
+    let namespaces: Vec<_> = (0..40).map(|n| json!({"id": format!("team-{n:02}")})).collect();
+    let clusters = (0..clusters).map(|n| {
+        let mut one = cluster(&format!("cluster-{n:05}"));
+        one["namespaces"] = namespaces.clone().into();
+        let values = |n: usize| json!({"replicas": n.to_string(), "host": format!("app-{n}.example.com")});
+        one["patches"] = (0..5)
+            .map(|n| (format!("component-{n}"), values(n)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        one
+    });
+    json!({"clusters": clusters.collect::<Vec<_>>(), "namespaces": namespaces})
+}
+
+#[test]
+fn a_large_seed_leaves_no_more_memory_in_use_than_a_restart_does() {
+    const CONSTANT: u64 = 16 << 20;
+    let folder = Folder::new();
+    let seed = folder.seed(&large_fleet(3000));
+    let start = || {
+        let server = folder.crud().env("SEED_FILE", &seed).start();
+        server.reader().get(&poll("cluster-02999")).expect(200);
+        server
+    };
+    let server = start();
+    let (seeded, peak) = (server.process.memory("VmRSS"), server.process.memory("VmHWM"));
+    let changes = server
+        .reader()
+        .get("/changes?kind=clusters&limit=1&after=0")
+        .expect(200)
+        .json();
+    assert_eq!(
+        (&changes[0]["revision"], &changes[0]["id"]),
+        (&json!(1), &json!("cluster-00000"))
+    );
+    server.stop();
+    let restarted = start().process.memory("VmRSS");
+    println!("seeded: {seeded} (peak {peak}), restarted: {restarted} bytes");
+    assert!(
+        seeded < 2 * restarted + CONSTANT,
+        "{seeded} after the seed, {restarted} after a restart"
+    );
+    assert!(
+        peak < 4 * restarted + CONSTANT,
+        "{peak} at most, {restarted} after a restart"
+    );
+}
