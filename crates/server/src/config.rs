@@ -215,7 +215,8 @@ pub struct Options {
     /// Where to serve /metrics without a token, beside the one with the read token on LISTEN_ADDR.
     #[arg(long, env = "METRICS_ADDR", global = true, value_name = "ADDR")]
     pub metrics_addr: Option<String>,
-    /// The most connections at a time [default: what the limit on open files allows, at most 65536].
+    /// The most connections at a time [default: what the limit on open files allows, at most 65536]. Polls come first: at the limit,
+    /// idle and slow connections are closed for new ones. Other requests use at most three quarters, streams of changes one quarter.
     #[arg(long, env = "MAX_CONNECTIONS", global = true, value_name = "N")]
     pub max_connections: Option<String>,
     /// How long requests in flight may take to finish after SIGTERM, in seconds.

@@ -268,22 +268,24 @@ async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), F
         warn!(most, "MAX_CONNECTIONS is more than the limit on open files allows");
     }
     let address = listener.local_addr().unwrap_or(config.listen);
-    let connections = metrics.connections.clone();
+    let limit = listen::Limit {
+        most,
+        open: metrics.connections.clone(),
+        shed: metrics.connections_shed.clone(),
+    };
     let grace = config.shutdown_grace;
     // Probes are answered from here on, while a large fleet is still being read.
-    let serving = tokio::spawn(listen::serve(
-        listener,
-        served,
-        most,
-        connections,
-        stopping.clone(),
-        grace,
-    ));
+    let serving = tokio::spawn(listen::serve(listener, served, limit, stopping.clone(), grace));
     let (metrics_api, served) = watch::channel(None);
     if let Some(listener) = metrics_listener {
         let address = listener.local_addr().ok();
         info!(address = address.map(tracing::field::display), "metrics");
-        tokio::spawn(listen::serve(listener, served, 64, Default::default(), stopping, grace));
+        let limit = listen::Limit {
+            most: 64,
+            open: Default::default(),
+            shed: Default::default(),
+        };
+        tokio::spawn(listen::serve(listener, served, limit, stopping, grace));
     }
 
     let templates = manifests::templates(config.templates_dir.as_deref())?;
@@ -311,6 +313,7 @@ async fn serve(config: &Config, mirror: Option<&config::Mirror>) -> Result<(), F
         app.openapi_file = Some(text.into());
     }
     app.stopping = Some(stop.subscribe());
+    app.limit_streams(most / 4);
     app.mirror = following.as_ref().map(|following| following.status.clone());
     let app = Arc::new(app);
     tokio::spawn(tokens.follow());

@@ -55,6 +55,7 @@ pub struct Metrics {
     pub dangling_references: Gauge,
     pub authentication_failures: Family<ReasonLabels, Counter>,
     pub connections: Gauge,
+    pub connections_shed: Family<ReasonLabels, Counter>,
     pub reloads: Counter,
     pub histories: Counter,
     pub store_available: Gauge,
@@ -116,6 +117,12 @@ impl Default for Metrics {
         );
         let connections = Gauge::default();
         registry.register("connections", "Open connections", connections.clone());
+        let connections_shed = Family::default();
+        registry.register(
+            "connections_shed",
+            "Connections that were closed, and requests that were refused, to keep room for polls, by reason",
+            connections_shed.clone(),
+        );
         let reloads = Counter::default();
         registry.register(
             "snapshot_reloads",
@@ -150,6 +157,7 @@ impl Default for Metrics {
             dangling_references,
             authentication_failures,
             connections,
+            connections_shed,
             reloads,
             histories,
             store_available,

@@ -31,6 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
 use crate::config::{Config, Mode};
 use crate::http::openapi;
+use crate::http::request::Bodies;
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
 
@@ -56,6 +57,8 @@ pub struct App {
     heavy: Arc<Semaphore>,
     pub streams: Arc<Semaphore>,
     pub backups: Arc<Semaphore>,
+    /// Room for the bodies of requests.
+    pub bodies: Bodies,
     /// How old a snapshot may be before this replica says that it is not ready.
     pub max_staleness: Option<Duration>,
     /// How this server stands to its origin, if it is a mirror.
@@ -124,12 +127,18 @@ impl App {
             heavy: Arc::new(Semaphore::new(HEAVY_READS)),
             streams: Arc::new(Semaphore::new(STREAMS)),
             backups: Arc::new(Semaphore::new(BACKUPS)),
+            bodies: Bodies::default(),
             max_staleness: config.max_staleness,
             mirror: None,
             stopping: None,
             lists: Mutex::default(),
             openapi: Mutex::default(),
         }
+    }
+
+    /// Lowers how many may follow the log, where there are few connections: each takes one for as long as it lasts.
+    pub fn limit_streams(&mut self, most: usize) {
+        self.streams = Arc::new(Semaphore::new(most.clamp(1, STREAMS)));
     }
 
     pub fn fleet(&self) -> Arc<Fleet> {

@@ -16,7 +16,7 @@ use fleet::document::Document;
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, KINDS, Kind, name_record};
 use fleet::log::{Author, Revision};
-use fleet::operation::{BatchRequest, Operation, Target, Verb};
+use fleet::operation::{Operation, Target, Verb};
 use fleet::refusal::{Violation, segment};
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
@@ -31,7 +31,7 @@ use store::AuditQuery;
 use super::observe::{self, RequestId};
 use super::poll::names;
 use super::problem::Problem;
-use super::request::{self, MOST_BATCH, MOST_DOCUMENT, Page, Query};
+use super::request::{self, MOST_DOCUMENT, Page, Query};
 use super::{feed, history, plan, service};
 use crate::app::engine::{WriteRequest, Written};
 use crate::app::{App, manifests};
@@ -679,8 +679,7 @@ pub async fn delete_kind(State(app): State<Arc<App>>, Path(name): Path<String>, 
 /// `POST /batch`
 pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Reply {
     let options = Options::take(&caller, false)?;
-    let body = request::document(&caller.headers, body, MOST_BATCH).await?;
-    let batch = BatchRequest::parse(body).map_err(Problem::invalid)?;
+    let batch = request::batch(&caller.headers, body).await?;
     let rules = Rules {
         batch: true,
         ..Rules::default()

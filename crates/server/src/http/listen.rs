@@ -7,18 +7,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::{Request, Response};
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep, sleep};
+use tower::Service;
 use tracing::{debug, warn};
 
-use super::Api;
+use super::connections::{Connection, Connections, ReplyBody};
+use super::problem::Problem;
+use super::{Api, poll};
+use crate::metrics::ReasonLabels;
 
 /// How long a connection may be silent: before its first request, within a request's head, between requests. Flux leaves its
 /// connections idle for 90 s; they are not worth a socket.
@@ -54,13 +64,21 @@ pub fn make_room() -> usize {
     usize::try_from(files.saturating_sub(OWN_FILES).clamp(16, ENOUGH)).unwrap_or(16)
 }
 
+/// How many connections there may be, and where they are counted.
+#[derive(Debug)]
+pub struct Limit {
+    pub most: usize,
+    pub open: Gauge,
+    /// What was closed or refused for polls, by reason.
+    pub shed: Family<ReasonLabels, Counter>,
+}
+
 /// Serves until `stop` is true, then lets requests in flight finish, at most `grace` long. Each connection has what is
 /// served when it is accepted: `api`, once it is there.
 pub async fn serve(
     listener: TcpListener,
     api: watch::Receiver<Option<Api>>,
-    most_connections: usize,
-    connections: Gauge,
+    limit: Limit,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
 ) {
@@ -70,21 +88,21 @@ pub async fn serve(
         .header_read_timeout(SILENCE)
         .max_headers(MOST_HEADERS)
         .max_buf_size(MOST_HEAD);
-    let places = Arc::new(Semaphore::new(most_connections));
+    let places = Arc::new(Semaphore::new(limit.most));
+    let all = Connections::new(limit.most, limit.shed);
     let graceful = GracefulShutdown::new();
     let starting = Api::starting(api.clone());
     loop {
         let accepted = async {
-            // A full house lets new connections wait in the kernel's queue.
-            let place = places.clone().acquire_owned().await.expect("never closed");
-            (place, listener.accept().await)
+            let stream = listener.accept().await?.0;
+            Ok::<_, io::Error>((stream, place(&places, &all).await))
         };
-        let (place, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             accepted = accepted => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of files, most likely: trying again at once would only burn time.
                 warn!(%error, "cannot accept a connection");
@@ -93,17 +111,27 @@ pub async fn serve(
             }
         };
         let _unset = stream.set_nodelay(true);
-        let real = api.borrow().clone();
-        let service = TowerToHyperService::new(real.unwrap_or_else(|| starting.clone()));
-        let connection = builder.serve_connection(TokioIo::new(Impatient::new(stream)), service);
-        let connection = graceful.watch(connection);
-        connections.inc();
-        let connections = connections.clone();
+        let api = api.borrow().clone().unwrap_or_else(|| starting.clone());
+        let watched = all.add();
+        let io = TokioIo::new(Impatient::new(stream, watched.clone()));
+        let service = {
+            let watched = watched.clone();
+            service_fn(move |request| answer(api.clone(), watched.clone(), request))
+        };
+        let connection = graceful.watch(builder.serve_connection(io, service));
+        let open = limit.open.clone();
+        open.inc();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(%error, "connection ended");
+            tokio::select! {
+                // First, so that a request that has just come is not cut off.
+                biased;
+                ended = connection => if let Err(error) = ended {
+                    debug!(%error, "connection ended");
+                },
+                () = watched.closed_for_another() => debug!("connection closed for another one"),
             }
-            connections.dec();
+            watched.leave();
+            open.dec();
             drop(place);
         });
     }
@@ -113,9 +141,53 @@ pub async fn serve(
     }
 }
 
+/// A place among the connections; where there is none, the connection that is worth least is closed.
+async fn place(places: &Arc<Semaphore>, all: &Connections) -> OwnedSemaphorePermit {
+    const EVERY: Duration = Duration::from_millis(5);
+    if let Ok(place) = places.clone().try_acquire_owned() {
+        return place;
+    }
+    all.set_crowded(true);
+    let place = loop {
+        all.make_room();
+        if let Ok(place) = tokio::time::timeout(EVERY, places.clone().acquire_owned()).await {
+            break place.expect("never closed");
+        }
+    };
+    all.set_crowded(false);
+    place
+}
+
+/// Answers a request, if it is a poll or there is room for it beside the polls.
+async fn answer(
+    mut api: Api,
+    connection: Arc<Connection>,
+    request: Request<Incoming>,
+) -> Result<Response<ReplyBody>, std::convert::Infallible> {
+    let Some(in_progress) = connection.begin(comes_first(request.uri().path())) else {
+        let detail = "the server has as many requests in progress as it takes beside polls";
+        let mut response = Problem::unavailable(detail).into_response();
+        response.headers_mut().insert(CONNECTION, CLOSE);
+        return Ok(response.map(|body| ReplyBody::new(body, None)));
+    };
+    let mut response = api.call(request).await?;
+    if connection.is_crowded() {
+        response.headers_mut().insert(CONNECTION, CLOSE);
+    }
+    Ok(response.map(|body| ReplyBody::new(body, Some(in_progress))))
+}
+
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+/// Polls, and what tells an operator how the server is. All of it is answered from memory.
+fn comes_first(path: &str) -> bool {
+    path.starts_with(poll::PREFIX) || matches!(path, "/health" | "/ready" | "/metrics")
+}
+
 /// A stream that gives up on a peer who takes nothing for too long, and at its end hears out one who still talks.
 struct Impatient {
     stream: TcpStream,
+    watched: Arc<Connection>,
     /// Runs while a write waits for the peer.
     patience: Option<Pin<Box<Sleep>>>,
     waiting_since: Instant,
@@ -158,9 +230,10 @@ impl End {
 }
 
 impl Impatient {
-    fn new(stream: TcpStream) -> Self {
+    fn new(stream: TcpStream, watched: Arc<Connection>) -> Self {
         Impatient {
             stream,
+            watched,
             patience: None,
             waiting_since: Instant::now(),
             waited: Duration::ZERO,
@@ -172,9 +245,11 @@ impl Impatient {
         if outcome.is_ready() {
             if self.patience.take().is_some() {
                 self.waited += self.waiting_since.elapsed();
+                self.watched.stalls(false);
             }
             return outcome;
         }
+        self.watched.stalls(true);
         if self.patience.is_none() {
             self.waiting_since = Instant::now();
         }
@@ -214,11 +289,14 @@ impl AsyncWrite for Impatient {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.watched.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.watched.ends();
         if this.end.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }

@@ -1,5 +1,6 @@
 //! The HTTP side: routes, who may use them, and how errors look.
 
+mod connections;
 pub mod crud;
 pub mod feed;
 pub mod history;

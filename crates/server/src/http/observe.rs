@@ -97,6 +97,11 @@ pub async fn authenticate(State(app): State<Arc<App>>, mut request: Request, nex
         Ok(actor) => actor,
         Err(problem) => return problem.into_response(),
     };
+    // Held until the request is answered: that is how long what was parsed from its body is kept.
+    let _reserved = match app.bodies.reserve(&request).await {
+        Ok(reserved) => reserved,
+        Err(problem) => return problem.into_response(),
+    };
     request.extensions_mut().insert(actor.clone());
     let mut response = next.run(request).await;
     // Who asks cannot know what its token is called here, and the log goes by that name.

@@ -118,6 +118,14 @@ impl Problem {
         )
     }
 
+    pub fn too_many_values() -> Self {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            "the body has too many values to be held in memory: split it",
+        )
+    }
+
     pub fn unsupported_media_type(given: &str, known: &str) -> Self {
         let detail = format!("the content type \"{given}\" is not one of {known}");
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)

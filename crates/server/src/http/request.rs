@@ -1,16 +1,19 @@
 //! Reading requests: bodies within limits, query strings without surprises, headers that mean something.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
+use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH};
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, Method, Uri};
 use fleet::budget::Confirmation;
 use fleet::log::Digest;
-use fleet::operation::IfMatch;
+use fleet::operation::{BatchRequest, IfMatch};
 use fleet::patch::Form;
 use fleet::yaml;
 use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::Problem;
 pub use crate::app::Page;
@@ -19,10 +22,92 @@ pub use crate::app::Page;
 pub const MOST_DOCUMENT: usize = 1 << 20;
 pub const MOST_BATCH: usize = 32 << 20;
 const BODY_TIME: Duration = Duration::from_secs(30);
+/// The largest body that is parsed where it is read.
+const QUICK: usize = 64 << 10;
+
+/// How much of requests' bodies is in memory at a time. A parsed body takes about ten times its text, until it is answered:
+/// several large batches at once would take gigabytes. Small bodies do not wait for large ones.
+#[derive(Debug)]
+pub struct Bodies {
+    documents: Arc<Semaphore>,
+    batches: Arc<Semaphore>,
+}
+
+/// How long a request waits for others to be done.
+const BODIES_TIME: Duration = Duration::from_secs(20);
+
+impl Default for Bodies {
+    fn default() -> Self {
+        Bodies {
+            documents: Arc::new(Semaphore::new(32 * MOST_DOCUMENT)),
+            batches: Arc::new(Semaphore::new(MOST_BATCH)),
+        }
+    }
+}
+
+impl Bodies {
+    /// Reserves room for the body of a request: its length, or as much as it may have where it does not say. None: it has no
+    /// body, or one that is refused for its size. Nothing is read before, so who asks with `Expect: 100-continue` need not send it.
+    pub fn reserve(
+        &self,
+        request: &Request,
+    ) -> impl Future<Output = Result<Option<OwnedSemaphorePermit>, Problem>> + use<> {
+        let room = self.room(request);
+        async move {
+            let Some((room, size)) = room else { return Ok(None) };
+            match tokio::time::timeout(BODIES_TIME, room.acquire_many_owned(size)).await {
+                Ok(reserved) => Ok(reserved.ok()),
+                Err(_) => Err(Problem::unavailable(
+                    "other large requests are in progress: try again later, or send less at a time",
+                )),
+            }
+        }
+    }
+
+    /// Where the body of a request has to find room, and how much.
+    fn room(&self, request: &Request) -> Option<(Arc<Semaphore>, u32)> {
+        let limit = match request.uri().path() {
+            "/batch" => MOST_BATCH,
+            _ => MOST_DOCUMENT,
+        };
+        let size = request.body().size_hint().exact().unwrap_or(limit as u64);
+        if matches!(*request.method(), Method::GET | Method::HEAD) || size == 0 || size > limit as u64 {
+            return None;
+        }
+        let room = if size > MOST_DOCUMENT as u64 {
+            &self.batches
+        } else {
+            &self.documents
+        };
+        Some((room.clone(), u32::try_from(size).ok()?))
+    }
+}
 
 /// The body of a write, parsed by its content type.
 pub async fn document(headers: &HeaderMap, body: Body, limit: usize) -> Result<Value, Problem> {
-    parse(&media_type(headers), &read(headers, body, limit).await?)
+    let (kind, bytes) = (media_type(headers), read(headers, body, limit).await?);
+    match bytes.len() > QUICK {
+        true => apart(move || parse(&kind, &bytes)).await,
+        false => parse(&kind, &bytes),
+    }
+}
+
+/// The body of `POST /batch`.
+pub async fn batch(headers: &HeaderMap, body: Body) -> Result<BatchRequest, Problem> {
+    let (kind, bytes) = (media_type(headers), read(headers, body, MOST_BATCH).await?);
+    let parse = move || {
+        let body = parse(&kind, &bytes)?;
+        // The text is not needed any more, and the operations are several times as large.
+        drop(bytes);
+        BatchRequest::parse(body).map_err(Problem::invalid)
+    };
+    apart(parse).await
+}
+
+/// Parses a large body away from the threads that answer polls.
+async fn apart<T: Send + 'static>(parse: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let parsed = tokio::task::spawn_blocking(parse).await;
+    parsed.unwrap_or_else(|_| Err(Problem::internal()))
 }
 
 /// The body of a kind, which is a file of YAML more often than not: without a content type it may be that, too.
@@ -68,7 +153,32 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
+/// How much memory a body may take once it is parsed.
+const MOST_PARSED: usize = 1 << 30;
+
+/// About how much memory a JSON text takes once it is parsed: an object takes hundreds of bytes, however small it is.
+fn parsed_size(bytes: &[u8]) -> usize {
+    const OBJECT: usize = 640;
+    const VALUE: usize = 32;
+    let mut size = bytes.len();
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in bytes {
+        match (in_string, byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => in_string = !in_string,
+            (false, b'{') => size += OBJECT,
+            (false, b'[' | b',') => size += VALUE,
+            _ => {}
+        }
+    }
+    size
+}
+
 fn json(bytes: &[u8]) -> Result<Value, Problem> {
+    if bytes.len() > MOST_DOCUMENT && parsed_size(bytes) > MOST_PARSED {
+        return Err(Problem::too_many_values());
+    }
     fleet::json::parse(bytes).map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
 }
 
@@ -197,5 +307,61 @@ impl Page {
             limit: whole(query.number("limit", 1)?, usize::MAX),
             offset: whole(query.number("offset", 0)?, 0),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_small_objects_count_for_what_they_take() {
+        let empty = parsed_size(br#"{"a": "{[,\\\"{,", "b": [1, 2, 3]}"#);
+        assert!((700..900).contains(&empty), "{empty}");
+        let small = br#"{"":0},"#.repeat(1000);
+        assert!(parsed_size(&small) > 640_000);
+        let objects = [&b"["[..], &br#"{"":0},"#.repeat(MOST_BATCH / 8), b"0]"].concat();
+        assert!(json(&objects).is_err_and(|problem| problem.status() == 413));
+        let numbers = [&b"["[..], &b"0,".repeat(MOST_BATCH / 4), b"0]"].concat();
+        assert!(json(&numbers).is_ok());
+    }
+
+    fn request(path: &str, length: Option<usize>) -> Request {
+        let body = match length {
+            Some(length) => Body::from(vec![b'x'; length]),
+            None => Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>()),
+        };
+        Request::post(path).body(body).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_wait_for_each_other_and_small_ones_do_not() {
+        let bodies = Bodies::default();
+        let large = bodies.reserve(&request("/batch", Some(MOST_BATCH))).await.unwrap();
+        let refused = bodies.reserve(&request("/batch", Some(2 << 20))).await.unwrap_err();
+        assert_eq!(refused.status(), 503);
+        assert!(
+            bodies.reserve(&request("/batch", None)).await.is_err(),
+            "may have any length"
+        );
+        for length in [1, MOST_DOCUMENT] {
+            assert!(
+                bodies
+                    .reserve(&request("/clusters", Some(length)))
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
+        }
+        assert!(bodies.reserve(&request("/clusters", None)).await.unwrap().is_some());
+        for (path, length) in [
+            ("/batch", 0),
+            ("/batch", MOST_BATCH + 1),
+            ("/clusters", MOST_DOCUMENT + 1),
+        ] {
+            assert!(bodies.reserve(&request(path, Some(length))).await.unwrap().is_none());
+        }
+        drop(large);
+        assert!(bodies.reserve(&request("/batch", None)).await.unwrap().is_some());
     }
 }

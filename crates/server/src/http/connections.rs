@@ -1,0 +1,405 @@
+//! What every open connection is doing, and which one is closed when there are more than allowed: polls come first.
+//!
+//! A connection is accepted even when the limit is reached, and the one that is worth least is closed for it: idle ones, then
+//! those that have not sent a whole request yet, then those that do not read their reply. Requests other than polls use at
+//! most a share of the limit, so that there is always room for polls.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::metrics::ReasonLabels;
+
+/// How long a connection may wait for its first or next request before it can be closed for another one. A client sends its
+/// request right after it connects.
+const GRACE: Duration = Duration::from_millis(200);
+/// How long a client may take nothing of its reply before it can be closed for another one: of a poll's, and of any other.
+const STALLED_POLL: Duration = Duration::from_secs(5);
+const STALLED: Duration = Duration::from_secs(1);
+/// Connections beyond the first are closed along with it if they have waited this long: looking through all costs time.
+const LONG: Duration = Duration::from_secs(1);
+/// How often the log says that connections are closed.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Doing {
+    /// It has not sent a whole request yet.
+    Opening,
+    /// It was answered, and has sent no further request.
+    Idle,
+    Poll,
+    Other,
+    /// Everything is sent; the peer has not closed its side.
+    Ending,
+}
+
+impl Doing {
+    const ALL: [Doing; 5] = [Doing::Opening, Doing::Idle, Doing::Poll, Doing::Other, Doing::Ending];
+}
+
+/// Why a connection is closed for another one, the cheapest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    Idle,
+    SlowRequest,
+    SlowReader,
+    SlowPoll,
+}
+
+impl Victim {
+    fn reason(self) -> &'static str {
+        match self {
+            Victim::Idle => "idle",
+            Victim::SlowRequest => "slow_request",
+            Victim::SlowReader | Victim::SlowPoll => "slow_reader",
+        }
+    }
+}
+
+/// All connections of one listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    most: usize,
+    epoch: Instant,
+    open: Mutex<HashMap<u64, Arc<Connection>>>,
+    next: AtomicU64,
+    /// Requests in progress that are not polls.
+    others: AtomicUsize,
+    /// Whether a new connection waits for a place.
+    crowded: AtomicBool,
+    /// What was closed or refused, by reason.
+    shed: Family<ReasonLabels, Counter>,
+    warned: Mutex<Option<Instant>>,
+}
+
+/// One of them. Only its own task changes what it is doing.
+#[derive(Debug)]
+pub(super) struct Connection {
+    all: Arc<Connections>,
+    number: u64,
+    doing: AtomicU8,
+    /// Whether the reply is handed over, and waits to be sent.
+    replied: AtomicBool,
+    /// Since when it is doing that, and since when the peer takes nothing (0: it does), in milliseconds of the epoch.
+    since: AtomicU64,
+    stalled: AtomicU64,
+    close: Notify,
+}
+
+impl Connections {
+    pub(super) fn new(most: usize, shed: Family<ReasonLabels, Counter>) -> Arc<Self> {
+        Arc::new(Connections {
+            most,
+            epoch: Instant::now(),
+            open: Mutex::default(),
+            next: AtomicU64::new(0),
+            others: AtomicUsize::new(0),
+            crowded: AtomicBool::new(false),
+            shed,
+            warned: Mutex::default(),
+        })
+    }
+
+    /// How many requests other than polls may be in progress: three quarters, so that polls always find a place.
+    fn share(&self) -> usize {
+        (self.most - self.most / 4).max(1)
+    }
+
+    pub(super) fn add(self: &Arc<Self>) -> Arc<Connection> {
+        let connection = Arc::new(Connection {
+            all: self.clone(),
+            number: self.next.fetch_add(1, Ordering::Relaxed),
+            doing: AtomicU8::new(Doing::Opening as u8),
+            replied: AtomicBool::new(false),
+            since: AtomicU64::new(self.now()),
+            stalled: AtomicU64::new(0),
+            close: Notify::new(),
+        });
+        let mut open = self.open.lock().expect("not poisoned");
+        open.insert(connection.number, connection.clone());
+        connection
+    }
+
+    /// Milliseconds since the epoch, never 0.
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1)
+    }
+
+    /// While a new connection waits for a place, replies end their connections.
+    pub(super) fn set_crowded(&self, crowded: bool) {
+        self.crowded.store(crowded, Ordering::Relaxed);
+    }
+
+    /// Tells the connections that are worth least to close. They may find something better to do before they hear of it.
+    pub(super) fn make_room(&self) {
+        let now = self.now();
+        let mut victims: Vec<_> = {
+            let open = self.open.lock().expect("not poisoned");
+            let found = open.values().filter_map(|connection| {
+                let (victim, since) = connection.victim(now)?;
+                Some((victim, since, connection.clone()))
+            });
+            found.collect()
+        };
+        let wanted = self.most / 64 + 1;
+        victims.sort_unstable_by_key(|(victim, since, connection)| (*victim, *since, connection.number));
+        for (n, (_, since, connection)) in victims.into_iter().take(wanted).enumerate() {
+            if n == 0 || Duration::from_millis(now.saturating_sub(since)) >= LONG {
+                connection.close.notify_one();
+            }
+        }
+    }
+
+    fn count(&self, reason: &'static str) {
+        self.shed.get_or_create(&ReasonLabels { reason }).inc();
+        let mut warned = self.warned.lock().expect("not poisoned");
+        if warned.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+            *warned = Some(Instant::now());
+            warn!(
+                reason,
+                limit = self.most,
+                "MAX_CONNECTIONS is reached: polls come first, other connections are closed or refused (metric connections_shed)"
+            );
+        }
+    }
+}
+
+impl Connection {
+    fn doing(&self) -> Doing {
+        Doing::ALL[usize::from(self.doing.load(Ordering::Relaxed))]
+    }
+
+    fn set(&self, doing: Doing) {
+        self.since.store(self.all.now(), Ordering::Relaxed);
+        self.doing.store(doing as u8, Ordering::Relaxed);
+    }
+
+    /// Whether this connection can be closed for another one, and since when it has been doing nothing useful.
+    fn victim(&self, now: u64) -> Option<(Victim, u64)> {
+        let (since, stalled) = (self.since.load(Ordering::Relaxed), self.stalled.load(Ordering::Relaxed));
+        let (victim, since, least) = match self.doing() {
+            Doing::Ending => (Victim::Idle, since, Duration::ZERO),
+            Doing::Idle => (Victim::Idle, since, GRACE),
+            Doing::Opening => (Victim::SlowRequest, since, GRACE),
+            Doing::Other if stalled > 0 => (Victim::SlowReader, stalled, STALLED),
+            Doing::Poll if stalled > 0 => (Victim::SlowPoll, stalled, STALLED_POLL),
+            Doing::Other | Doing::Poll => return None,
+        };
+        (Duration::from_millis(now.saturating_sub(since)) >= least).then_some((victim, since))
+    }
+
+    /// Returns when the connection is to be closed for another one. Asked after the connection had its turn: one that was idle
+    /// may be in the middle of a request by then, and stays.
+    pub(super) async fn closed_for_another(&self) {
+        loop {
+            self.close.notified().await;
+            if let Some((victim, _)) = self.victim(self.all.now()) {
+                return self.all.count(victim.reason());
+            }
+        }
+    }
+
+    /// A request begins. None: it is not a poll, and others take their whole share of the connections.
+    pub(super) fn begin(self: &Arc<Self>, is_poll: bool) -> Option<InProgress> {
+        if !is_poll {
+            let share = self.all.share();
+            let more = |others: usize| (others < share).then_some(others + 1);
+            let entered = self.all.others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+            if entered.is_err() {
+                self.all.count("busy");
+                // Those that do not read their replies hold the share for nothing.
+                self.all.make_room();
+                return None;
+            }
+        }
+        self.replied.store(false, Ordering::Relaxed);
+        self.set(if is_poll { Doing::Poll } else { Doing::Other });
+        Some(InProgress {
+            connection: self.clone(),
+            is_poll,
+        })
+    }
+
+    /// Whether a new connection waits for the place of another one.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.all.crowded.load(Ordering::Relaxed)
+    }
+
+    /// The peer takes nothing, or does again.
+    pub(super) fn stalls(&self, stalls: bool) {
+        match (stalls, self.stalled.load(Ordering::Relaxed)) {
+            (true, 0) => self.stalled.store(self.all.now(), Ordering::Relaxed),
+            (true, _) | (false, 0) => {}
+            (false, _) => self.stalled.store(0, Ordering::Relaxed),
+        }
+    }
+
+    /// Everything that was written is with the system.
+    pub(super) fn flushed(&self) {
+        if self.replied.swap(false, Ordering::Relaxed) {
+            self.set(Doing::Idle);
+        }
+    }
+
+    /// The connection is gone.
+    pub(super) fn leave(&self) {
+        self.all.open.lock().expect("not poisoned").remove(&self.number);
+    }
+
+    pub(super) fn ends(&self) {
+        if self.doing() != Doing::Ending {
+            self.set(Doing::Ending);
+        }
+    }
+}
+
+/// A request, until the last of its reply is handed over.
+#[derive(Debug)]
+pub(super) struct InProgress {
+    connection: Arc<Connection>,
+    is_poll: bool,
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        if !self.is_poll {
+            self.connection.all.others.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.connection.replied.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A reply's body that keeps its request in progress.
+#[derive(Debug)]
+pub(super) struct ReplyBody {
+    body: Body,
+    _request: Option<InProgress>,
+}
+
+impl ReplyBody {
+    pub(super) fn new(body: Body, request: Option<InProgress>) -> Self {
+        ReplyBody {
+            body,
+            _request: request,
+        }
+    }
+}
+
+impl HttpBody for ReplyBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(most: usize) -> Arc<Connections> {
+        let mut all = Connections::new(most, Family::default());
+        // As if it were old, so that nothing is within its grace.
+        let then = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap();
+        Arc::get_mut(&mut all).unwrap().epoch = then;
+        all
+    }
+
+    /// Closes what is told to close, and gives the numbers.
+    fn closed(all: &Arc<Connections>, connections: &[Arc<Connection>]) -> Vec<u64> {
+        all.make_room();
+        let told = connections.iter().filter(|connection| {
+            let mut told = std::pin::pin!(connection.close.notified());
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            told.as_mut().poll(&mut cx).is_ready()
+        });
+        told.map(|connection| connection.number).collect()
+    }
+
+    fn long_ago(connection: &Connection, milliseconds: u64) {
+        let then = connection.all.now() - milliseconds;
+        connection.since.store(then, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_connection_that_is_worth_least_goes_first() {
+        let all = table(4);
+        let four: Vec<_> = (0..4).map(|_| all.add()).collect();
+        let [poll, other, idle, opening] = [&four[0], &four[1], &four[2], &four[3]];
+        assert_eq!(closed(&all, &four), [0; 0], "none for longer than its grace");
+        let (_poll, _other) = (poll.begin(true).unwrap(), other.begin(false).unwrap());
+        drop(idle.begin(true));
+        assert_eq!(idle.doing(), Doing::Poll, "its reply is not sent yet");
+        idle.flushed();
+        for connection in &four {
+            long_ago(connection, 500);
+        }
+        assert_eq!(closed(&all, &four), [idle.number]);
+        idle.leave();
+        assert_eq!(closed(&all, &four), [opening.number]);
+        opening.leave();
+        assert_eq!(closed(&all, &four), [0; 0], "requests in progress stay");
+        other.stalls(true);
+        poll.stalls(true);
+        assert_eq!(closed(&all, &four), [0; 0]);
+        other.stalled.store(all.now() - 2000, Ordering::Relaxed);
+        poll.stalled.store(all.now() - 2000, Ordering::Relaxed);
+        assert_eq!(closed(&all, &four), [other.number]);
+        other.stalls(false);
+        assert_eq!(closed(&all, &four), [0; 0], "a poll gets more time");
+        poll.stalled.store(all.now() - 6000, Ordering::Relaxed);
+        assert_eq!(closed(&all, &four), [poll.number]);
+    }
+
+    #[test]
+    fn the_longest_idle_goes_first_and_many_go_together_once_they_waited_long() {
+        let all = table(640);
+        let many: Vec<_> = (0..20).map(|_| all.add()).collect();
+        for (n, connection) in many.iter().enumerate() {
+            connection.set(Doing::Idle);
+            long_ago(connection, 200 + 10 * n as u64);
+        }
+        assert_eq!(closed(&all, &many), [19]);
+        for connection in &many {
+            long_ago(connection, 3000);
+        }
+        assert_eq!(closed(&all, &many).len(), 11);
+    }
+
+    #[test]
+    fn what_is_no_poll_has_a_share_and_polls_have_none() {
+        let all = table(8);
+        let many: Vec<_> = (0..20).map(|_| all.add()).collect();
+        let held: Vec<_> = many.iter().filter_map(|connection| connection.begin(false)).collect();
+        assert_eq!(held.len(), 6);
+        assert!(many.iter().all(|connection| connection.begin(true).is_some()));
+        drop(held);
+        assert!(many[0].begin(false).is_some());
+        assert_eq!(all.others.load(Ordering::Relaxed), 0);
+        // One connection alone can still do everything.
+        assert!(table(1).add().begin(false).is_some());
+    }
+}
