@@ -1,5 +1,7 @@
 //! Why a write is refused. Plain data: the HTTP layer turns it into a status and a problem document at the last step.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::log::Digest;
@@ -35,6 +37,17 @@ pub(crate) fn shorten(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
+    }
+}
+
+/// How many characters of somebody's text an error repeats.
+const MOST_QUOTED: usize = 200;
+
+/// A name or value as an error repeats it: its beginning, and how long it is where that is not all of it.
+pub fn quote(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MOST_QUOTED) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()).into(),
+        None => text.into(),
     }
 }
 

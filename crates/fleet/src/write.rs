@@ -15,7 +15,7 @@ use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, R
 use crate::log::{Change, Head};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch;
-use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, shorten, some_of};
+use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, quote, segment, shorten, some_of};
 use crate::released;
 use crate::selector::Selector;
 use crate::snapshot::{Edit, Fleet};
@@ -342,15 +342,17 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn select(&self, selector: &str) -> Result<Vec<Arc<str>>, Refusal> {
+    fn select(&mut self, selector: &str) -> Result<Vec<Arc<str>>, Refusal> {
         let refuse = |detail: String| Refusal::at(Reason::Invalid, "/selector", detail);
         let selector = Selector::for_fleet(selector, self.now()).map_err(|error| refuse(error.to_string()))?;
+        let looks_per_put = if selector.reads_documents() { 16 } else { 256 };
+        self.has_worked(self.now().clusters().len() / looks_per_put)?;
         let ids: Vec<_> = selector
             .select(self.now())
             .map(|cluster| cluster.document().id.clone())
             .collect();
         match ids.is_empty() {
-            true => Err(refuse(format!("\"{selector}\" matches no cluster"))),
+            true => Err(refuse(format!("\"{}\" matches no cluster", quote(&selector.to_string())))),
             false => Ok(ids),
         }
     }

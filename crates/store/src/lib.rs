@@ -43,7 +43,20 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The revisions after `after`, ascending, at most `limit` of them. Each is whole: a revision is never split.
     /// [`StoreError::Compacted`] when some of them are no longer kept.
-    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError>;
+    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+        self.log(after, 0, limit, usize::MAX).await
+    }
+
+    /// The same in parts, for readers that must not hold a large revision whole. The changes of the first revision begin at
+    /// `index`. Reading stops at the change with which `bytes` ([`size_of_changes`]) are reached: then the last revision may
+    /// have more changes. When it has none, the next part begins with that revision and no change of it.
+    async fn log(
+        &self,
+        after: Revision,
+        index: usize,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<RevisionRecord>, StoreError>;
 
     /// Appends `batches` as the revisions after `base`, durable all together or not at all, and returns the head after
     /// each.
@@ -141,6 +154,18 @@ pub struct AuditQuery {
     /// How many records to return at least, if there are as many: the page goes on to the end of the revision it reached,
     /// so that `after` alone continues it.
     pub limit: usize,
+    /// Stop at the record with which this size ([`size_of_changes`]) is reached, also within a revision: `behind` continues it.
+    pub bytes: Option<usize>,
+    /// Only records behind this one, by revision and index; in place of `after`.
+    pub behind: Option<(Revision, usize)>,
+}
+
+impl AuditQuery {
+    /// The last revision of which no record is wanted, if the query says.
+    fn starts_after(&self) -> Option<Revision> {
+        let before = |(revision, _): (Revision, usize)| Revision(revision.0.saturating_sub(1));
+        self.behind.map(before).or(self.after)
+    }
 }
 
 /// A change as the log holds it, for readers that see only part of a revision. Its `unique` is not in the log.
@@ -241,12 +266,17 @@ fn still_kept(after: Revision, checkpoint: Option<Checkpoint>) -> Result<(), Sto
 /// How much an [`Export`] gives at a time.
 const EXPORTED: usize = 1 << 20;
 
+/// What a change or a revision takes in memory beside its documents, about.
+const EACH: usize = 256;
+
 /// About what a revision takes in memory.
 fn size_of(record: &RevisionRecord) -> usize {
-    const EACH: usize = 256;
+    EACH + size_of_changes(&record.changes)
+}
+
+/// About what changes take in memory.
+pub fn size_of_changes<'a>(changes: impl IntoIterator<Item = &'a Change>) -> usize {
     let body = |body: &Option<Json>| body.as_ref().map_or(0, |body| body.as_str().len());
-    let changes = record.changes.iter();
-    EACH + changes
-        .map(|change| EACH + body(&change.before) + body(&change.after))
-        .sum::<usize>()
+    let size = |change: &Change| EACH + body(&change.before) + body(&change.after);
+    changes.into_iter().map(size).sum()
 }

@@ -9,7 +9,8 @@ use fleet::log::{Author, Batch, Checkpoint, Head, Removed, Resource, Revision, R
 
 use crate::bell::Bell;
 use crate::{
-    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Restore, Store, StoreError, chain, size_of, still_kept,
+    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Restore, Store, StoreError, chain, size_of,
+    size_of_changes, still_kept,
 };
 
 #[derive(Debug, Default)]
@@ -131,13 +132,33 @@ impl Store for Memory {
         Ok(self.shared.content().head())
     }
 
-    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+    async fn log(
+        &self,
+        after: Revision,
+        index: usize,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<RevisionRecord>, StoreError> {
         let content = self.shared.content().clone();
-        Ok(content
-            .after(after)?
-            .take(limit)
-            .map(|record| RevisionRecord::clone(record))
-            .collect())
+        let (mut given, mut size, mut skip) = (Vec::new(), 0, index);
+        for record in content.after(after)?.take(limit) {
+            let mut part = RevisionRecord {
+                changes: Vec::new(),
+                ..RevisionRecord::clone(record)
+            };
+            for change in record.changes.iter().skip(std::mem::take(&mut skip)) {
+                size += size_of_changes([change]);
+                part.changes.push(change.clone());
+                if size >= bytes {
+                    break;
+                }
+            }
+            given.push(part);
+            if size >= bytes {
+                break;
+            }
+        }
+        Ok(given)
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
@@ -165,21 +186,31 @@ impl Store for Memory {
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
         let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
         let content = self.shared.content().clone();
-        let mut found = Vec::new();
-        for record in content.after(query.after.unwrap_or(content.begins()))? {
-            if found.len() >= query.limit {
+        let (mut found, mut size) = (Vec::new(), 0);
+        let enough = |size: usize| query.bytes.is_some_and(|bytes| size >= bytes);
+        for record in content.after(query.starts_after().unwrap_or(content.begins()))? {
+            if found.len() >= query.limit || enough(size) {
                 break;
             }
             if is(&query.actor, &record.author.actor) {
                 let author: Arc<Author> = Arc::new(record.author.clone());
                 let changes = record.changes.iter().enumerate();
-                let matching = changes.filter(|(_, change)| is(&query.kind, &change.kind) && is(&query.id, &change.id));
-                found.extend(matching.map(|(index, change)| AuditRecord {
-                    revision: record.revision,
-                    index,
-                    author: author.clone(),
-                    change: change.clone(),
-                }));
+                let is_behind = |index| query.behind.is_none_or(|behind| (record.revision, index) > behind);
+                let matching = changes.filter(|(index, change)| {
+                    is(&query.kind, &change.kind) && is(&query.id, &change.id) && is_behind(*index)
+                });
+                for (index, change) in matching {
+                    size += size_of_changes([change]);
+                    found.push(AuditRecord {
+                        revision: record.revision,
+                        index,
+                        author: author.clone(),
+                        change: change.clone(),
+                    });
+                    if enough(size) {
+                        break;
+                    }
+                }
             }
         }
         Ok(found)

@@ -182,14 +182,24 @@ impl Store for Postgres {
         conn.done(epoch)
     }
 
-    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+    async fn log(
+        &self,
+        after: Revision,
+        index: usize,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<RevisionRecord>, StoreError> {
         let mut conn = self.readers.lend().await?;
         let read = async {
-            let mut sql = QueryBuilder::new(SELECT_LOG);
+            let mut sql = select_log("r.revision, c.idx");
             sql.push(
                 "FROM flux_resourceset.revisions r LEFT JOIN flux_resourceset.changes c ON c.revision = r.revision \
-                 WHERE r.revision > ",
+                 AND (r.revision > ",
             );
+            sql.push_bind(integer(after.0.saturating_add(1)))
+                .push(" OR c.idx >= ")
+                .push_bind(integer(index))
+                .push(") WHERE r.revision > ");
             sql.push_bind(integer(after.0)).push(
                 " AND r.revision <= (SELECT max(revision) FROM \
                  (SELECT revision FROM flux_resourceset.revisions WHERE revision > ",
@@ -197,11 +207,15 @@ impl Store for Postgres {
             sql.push_bind(integer(after.0))
                 .push(" ORDER BY revision LIMIT ")
                 .push_bind(integer(limit))
-                .push(") AS page) ORDER BY r.revision, c.idx");
+                .push(") AS page)");
+            order_within(&mut sql, bytes);
             let mut rows = sql.build().fetch(&mut *conn);
-            let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
+            let (mut records, mut names, mut size) = (Vec::<RevisionRecord>::new(), Names::default(), 0);
             while let Some(row) = within(PATIENCE, rows.try_next()).await? {
-                add_row(&mut records, &row, &mut names)?;
+                size += add_row(&mut records, &row, &mut names)?;
+                if size >= bytes {
+                    break;
+                }
             }
             drop(rows);
             // Asked afterwards: what was read while the log was being cut is not to be trusted.
@@ -275,7 +289,7 @@ impl Store for Postgres {
             within(PATIENCE, sqlx::raw_sql(begin).execute(&mut *conn)).await?;
             let checkpoint = compact::checkpoint(&mut conn).await?;
             let begins = checkpoint.map_or(Revision::ZERO, |checkpoint| checkpoint.head.revision);
-            let after = query.after.unwrap_or(begins);
+            let after = query.starts_after().unwrap_or(begins);
             let records = match after < begins {
                 true => Vec::new(),
                 false => audit_after(&mut conn, after, query).await?,
@@ -375,6 +389,23 @@ async fn applied(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Strin
     within(PATIENCE, rows).await?.into_iter().map(note).collect()
 }
 
+/// Begins a query for rows of the log in which each knows the size of those before it. `octet_length` does not unpack what is
+/// stored apart.
+fn select_log(order: &str) -> QueryBuilder<sqlx::Postgres> {
+    let size = "256 + coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)";
+    QueryBuilder::new(format!(
+        "SELECT * FROM ({SELECT_LOG}, sum({size}) OVER (ORDER BY {order}) - ({size}) AS so_far "
+    ))
+}
+
+/// Ends it. The driver reads all rows of a query, also of one that is dropped, so the server stops near the bound. Text may
+/// be longer there than here: the bound is generous, and the reader stops at its own.
+fn order_within(sql: &mut QueryBuilder<sqlx::Postgres>, bytes: usize) {
+    sql.push(") AS sized WHERE so_far < ")
+        .push_bind(integer(bytes.saturating_mul(4)))
+        .push(" ORDER BY revision, idx");
+}
+
 async fn audit_after(conn: &mut PgConnection, after: Revision, query: &AuditQuery) -> sqlx::Result<Vec<AuditRecord>> {
     let push_from = |sql: &mut QueryBuilder<sqlx::Postgres>| {
         sql.push("FROM flux_resourceset.changes c JOIN flux_resourceset.revisions r ON r.revision = c.revision WHERE ");
@@ -387,17 +418,25 @@ async fn audit_after(conn: &mut PgConnection, after: Revision, query: &AuditQuer
                     .push_bind(text::put(value).into_owned());
             }
         }
+        if let Some((revision, index)) = query.behind {
+            sql.push(" AND (c.revision > ").push_bind(integer(revision.0));
+            sql.push(" OR c.idx > ").push_bind(integer(index)).push(")");
+        }
     };
-    let mut sql = QueryBuilder::new(SELECT_LOG);
+    let mut sql = select_log("c.revision, c.idx");
     push_from(&mut sql);
     sql.push(" AND c.revision <= (SELECT max(revision) FROM (SELECT c.revision ");
     push_from(&mut sql);
     sql.push(" ORDER BY c.revision LIMIT ").push_bind(integer(query.limit));
-    sql.push(") AS page) ORDER BY c.revision, c.idx");
+    sql.push(") AS page)");
+    order_within(&mut sql, query.bytes.unwrap_or(usize::MAX));
     let mut rows = sql.build().fetch(conn);
-    let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
+    let (mut records, mut names, mut size) = (Vec::<AuditRecord>::new(), Names::default(), 0);
     while let Some(row) = within(PATIENCE, rows.try_next()).await? {
-        add_audit_row(&mut records, &row, &mut names)?;
+        size += add_audit_row(&mut records, &row, &mut names)?;
+        if query.bytes.is_some_and(|bytes| size >= bytes) {
+            break;
+        }
     }
     Ok(records)
 }

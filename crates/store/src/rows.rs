@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fleet::json::Json;
 use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
 
-use crate::AuditRecord;
+use crate::{AuditRecord, size_of_changes};
 
 /// The columns of a row, none where it is null.
 pub(crate) trait Columns {
@@ -66,8 +66,8 @@ pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result
     })
 }
 
-/// Adds a row of the log to the revisions before it, whose last it may belong to.
-pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<()> {
+/// Adds a row of the log to the revisions before it, whose last it may belong to. Returns its size.
+pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<usize> {
     let head = head_of(row)?;
     if records.last().is_none_or(|record| record.revision != head.revision) {
         records.push(RevisionRecord {
@@ -78,28 +78,36 @@ pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, nam
             digest: head.digest,
         });
     }
-    if let (Some(record), Some((_, change))) = (records.last_mut(), change_of(row, names)?) {
-        record.changes.push(change);
-    }
-    Ok(())
+    let (Some(record), Some((_, change))) = (records.last_mut(), change_of(row, names)?) else {
+        return Ok(0);
+    };
+    let size = size_of_changes([&change]);
+    record.changes.push(change);
+    Ok(size)
 }
 
-/// Adds a row of the log to the records before it, whose author it may share.
-pub(crate) fn add_audit_row(records: &mut Vec<AuditRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<()> {
+/// Adds a row of the log to the records before it, whose author it may share. Returns its size.
+pub(crate) fn add_audit_row(
+    records: &mut Vec<AuditRecord>,
+    row: &impl Columns,
+    names: &mut Names,
+) -> sqlx::Result<usize> {
     let revision = revision_of(row)?;
     let author = match records.last() {
         Some(last) if last.revision == revision => last.author.clone(),
         _ => Arc::new(author_of(row)?),
     };
-    if let Some((index, change)) = change_of(row, names)? {
-        records.push(AuditRecord {
-            revision,
-            index,
-            author,
-            change,
-        });
-    }
-    Ok(())
+    let Some((index, change)) = change_of(row, names)? else {
+        return Ok(0);
+    };
+    let size = size_of_changes([&change]);
+    records.push(AuditRecord {
+        revision,
+        index,
+        author,
+        change,
+    });
+    Ok(size)
 }
 
 fn author_of(row: &impl Columns) -> sqlx::Result<Author> {

@@ -38,6 +38,8 @@ pub struct Sqlite {
     file: File,
     writer: Arc<Writer>,
     readers: SqlitePool,
+    /// The same for reading the log: rows may hold two documents of a megabyte each, so few of them are read ahead.
+    log_readers: SqlitePool,
     bell: Arc<Bell>,
     committed: Arc<Notify>,
     upkeep: Mutex<JoinSet<()>>,
@@ -57,16 +59,14 @@ impl Sqlite {
 
     async fn open_file(file: File) -> Result<Self, StoreError> {
         let writer = Arc::new(Writer::new(Turn::new(Some(file.prepare().await?))));
-        let readers = SqlitePoolOptions::new()
+        let options = file.options.clone().pragma("query_only", "ON");
+        let options = options.pragma("cache_size", "-2048");
+        let pool = SqlitePoolOptions::new()
             .max_connections(4)
             .acquire_timeout(Duration::from_secs(5))
-            .test_before_acquire(false)
-            .connect_lazy_with(
-                file.options
-                    .clone()
-                    .pragma("query_only", "ON")
-                    .pragma("cache_size", "-2048"),
-            );
+            .test_before_acquire(false);
+        let log_readers = pool.clone().connect_lazy_with(options.clone().row_buffer_size(2));
+        let readers = pool.connect_lazy_with(options);
         let (bell, committed) = (Arc::<Bell>::default(), Arc::<Notify>::default());
         let mut upkeep = JoinSet::new();
         let watched = upkeep::Watched::connect(&file).await?;
@@ -76,6 +76,7 @@ impl Sqlite {
             file,
             writer,
             readers,
+            log_readers,
             bell,
             committed,
             upkeep: Mutex::new(upkeep),
@@ -112,6 +113,10 @@ impl Sqlite {
                     sql.push(" AND ").push(column).push(" = ").push_bind(value);
                 }
             }
+            if let Some((revision, index)) = query.behind {
+                sql.push(" AND (+c.revision > ").push_bind(integer(revision.0));
+                sql.push(" OR +c.idx > ").push_bind(integer(index)).push(")");
+            }
         };
         let mut sql = QueryBuilder::new(SELECT_LOG);
         push_from(&mut sql);
@@ -122,10 +127,13 @@ impl Sqlite {
         sql.push(format_args!(" ORDER BY {outer}.revision LIMIT "))
             .push_bind(integer(query.limit));
         sql.push(format_args!(")) ORDER BY {outer}.revision, c.idx"));
-        let mut rows = sql.build().fetch(&self.readers);
-        let (mut records, mut names) = (Vec::<AuditRecord>::new(), Names::default());
+        let mut rows = sql.build().fetch(&self.log_readers);
+        let (mut records, mut names, mut size) = (Vec::<AuditRecord>::new(), Names::default(), 0);
         while let Some(row) = rows.try_next().await? {
-            add_audit_row(&mut records, &row, &mut names)?;
+            size += add_audit_row(&mut records, &row, &mut names)?;
+            if query.bytes.is_some_and(|bytes| size >= bytes) {
+                break;
+            }
         }
         Ok(records)
     }
@@ -156,20 +164,31 @@ impl Store for Sqlite {
         read.await.map_err(|e| self.error(&e))
     }
 
-    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+    async fn log(
+        &self,
+        after: Revision,
+        index: usize,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<RevisionRecord>, StoreError> {
         let read = async {
             let mut sql = QueryBuilder::new(SELECT_LOG);
-            sql.push("FROM revisions r LEFT JOIN changes c ON c.revision = r.revision WHERE r.revision > ");
+            sql.push("FROM revisions r LEFT JOIN changes c ON c.revision = r.revision AND (r.revision > ");
+            sql.push_bind(integer(after.0.saturating_add(1)));
+            sql.push(" OR c.idx >= ").push_bind(integer(index)).push(") WHERE r.revision > ");
             sql.push_bind(integer(after.0));
             sql.push(" AND r.revision <= (SELECT max(revision) FROM (SELECT revision FROM revisions WHERE revision > ");
             sql.push_bind(integer(after.0))
                 .push(" ORDER BY revision LIMIT ")
                 .push_bind(integer(limit));
             sql.push(")) ORDER BY r.revision, c.idx");
-            let mut rows = sql.build().fetch(&self.readers);
-            let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
+            let mut rows = sql.build().fetch(&self.log_readers);
+            let (mut records, mut names, mut size) = (Vec::<RevisionRecord>::new(), Names::default(), 0);
             while let Some(row) = rows.try_next().await? {
-                add_row(&mut records, &row, &mut names)?;
+                size += add_row(&mut records, &row, &mut names)?;
+                if size >= bytes {
+                    break;
+                }
             }
             Ok(records)
         };
@@ -231,14 +250,14 @@ impl Store for Sqlite {
                     .map(|checkpoint| checkpoint.head.revision)
                     .unwrap_or_default()
             };
-            let after = query.after.unwrap_or_else(begins);
+            let after = query.starts_after().unwrap_or_else(begins);
             let read = self.audit_after(after, query).await;
             let records = read.map_err(|e| self.error(&e))?;
             // Asked afterwards, as for the changes. Who asks for whatever there is does not care that it begins later now.
             checkpoint = self.checkpoint().await?;
             match still_kept(after, checkpoint) {
                 Ok(()) => return Ok(records),
-                Err(_) if query.after.is_none() => {}
+                Err(_) if query.starts_after().is_none() => {}
                 Err(gone) => return Err(gone),
             }
         }
@@ -312,6 +331,7 @@ impl Store for Sqlite {
         let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
         upkeep.shutdown().await;
         self.readers.close().await;
+        self.log_readers.close().await;
         let mut turn = self.writer.lock().await;
         if let Some(mut conn) = turn.conn.take() {
             if std::mem::take(&mut turn.holds) {

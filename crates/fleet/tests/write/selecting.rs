@@ -159,3 +159,25 @@ fn a_version_does_not_go_with_a_selector() {
     let op = json!({"op": "merge", "kind": "clusters", "selector": "*", "value": {}, "if_match": "*"});
     refuse(&small(), json!([op]), Invalid, &["/operations/0/if_match"]);
 }
+
+#[test]
+fn an_oversized_selector_is_refused_and_its_limit_is_named() {
+    let operation = json!({"op": "merge", "kind": "clusters", "selector": vec!["team=red"; 3000].join(","), "value": {}});
+    let refusal = refuse(&small(), json!([operation]), Invalid, &["/operations/0/selector"]);
+    assert!(refusal.detail.contains("at most 4096"), "{}", refusal.detail);
+    assert!(refusal.detail.len() < 400, "{}", refusal.detail);
+}
+
+#[test]
+fn selecting_counts_as_work_of_a_batch() {
+    // 4,000 clusters are looked at by each of 2,000 operations, none of which changes anything.
+    let all = (0..4000).map(|n| {
+        let id = format!("c{n:04}");
+        json!({"op": "create", "kind": "clusters", "value": {"id": id, "cluster_name": id,
+            "cluster_dns": format!("{id}.example.com"), "environment": "dev", "labels": {"n": format!("{n}")}}})
+    });
+    let fleet = accept(&small(), all.collect());
+    let select = json!({"op": "merge", "kind": "clusters", "selector": "n=1", "value": {}});
+    let refusal = write(&fleet, vec![select; 2000].into()).unwrap_err();
+    assert!(refusal.detail.contains("split it"), "{}", refusal.detail);
+}

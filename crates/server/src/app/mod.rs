@@ -271,15 +271,14 @@ impl App {
             return Ok(reply.clone());
         }
         let kind = fleet.kinds().clusters();
+        let matcher = selector.as_ref().zip(kind).map(|(selector, kind)| selector.on(kind));
         let clusters = fleet.clusters().values().filter(|cluster| {
             let environment = query.environment.as_deref();
             environment.is_none_or(|environment| &*cluster.head().environment == environment)
                 && query
                     .shard
                     .is_none_or(|(part, parts)| shard_of(&cluster.document().id, parts) == part)
-                && selector
-                    .as_ref()
-                    .is_none_or(|selector| kind.is_some_and(|kind| selector.matches(kind, cluster)))
+                && matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster))
         });
         let body = cluster_list(clusters.map(AsRef::as_ref)).map_err(ListError::Breach)?;
         let reply = Reply::new(&body);

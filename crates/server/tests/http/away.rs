@@ -56,9 +56,15 @@ impl Store for Fragile {
         self.inner.epoch().await
     }
 
-    async fn changes(&self, after: Revision, limit: usize) -> Result<Vec<RevisionRecord>, StoreError> {
+    async fn log(
+        &self,
+        after: Revision,
+        index: usize,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<RevisionRecord>, StoreError> {
         self.check()?;
-        self.inner.changes(after, limit).await
+        self.inner.log(after, index, limit, bytes).await
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
