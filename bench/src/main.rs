@@ -1,6 +1,7 @@
 //! Measures the figures that the service has to reach, as ratios to a yardstick in the same run.
 
 mod generate;
+mod heavy;
 mod http;
 mod load;
 mod measure;
@@ -79,6 +80,7 @@ enum Part {
     Memory,
     Writers,
     Replicas,
+    HeavyReads,
 }
 
 #[tokio::main]

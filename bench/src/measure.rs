@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::sleep;
 
 use crate::generate::{self, Cluster};
+use crate::heavy;
 use crate::load::{self, Connections, Load, Source, Tally};
 use crate::replicas;
 use crate::report::Report;
@@ -89,6 +91,9 @@ impl<'a> Bench<'a> {
         }
         if wanted(Part::Replicas) {
             self.replicas(binary).await?;
+        }
+        if wanted(Part::HeavyReads) {
+            self.heavy_reads(binary).await?;
         }
         if ![Part::Memory, Part::Polls, Part::Writers].into_iter().any(&wanted) {
             return Ok(());
@@ -236,6 +241,52 @@ impl<'a> Bench<'a> {
         );
         self.report
             .at_most(&format!("{FIGURE}, p99"), millis(990), 50.0, " ms", detail);
+        Ok(())
+    }
+
+    /// Polls beside readers that ask for as much as they may.
+    async fn heavy_reads(&mut self, binary: &Path) -> Result<()> {
+        let fleet = Fleet::generate(FLEET, self.dir)?;
+        let (server, _) = start(binary, &fleet).await?;
+        eprintln!("heavy reads: filling the log");
+        heavy::fill(server.addr, &fleet.clusters).await?;
+        let polls = Arc::new(Source::polls(fleet.clusters.iter()));
+        let load = (&server, vec![self.load(&server, &polls, 8, Connections::Kept)]);
+        sample(&load, self.turn, 0).await?;
+        let before = server.memory()?.now;
+        let counts = Arc::new(heavy::Counts::default());
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        for turn in 0..self.turns {
+            alone.push(sample(&load, self.turn, turn).await?);
+            let readers = heavy::Readers::start(server.addr, READERS, &fleet.clusters, &counts);
+            beside.push(sample(&load, self.turn, turn).await?);
+            readers.stop().await;
+            let p99 = |samples: &[Sample]| samples[turn].tally.p99.as_micros();
+            eprintln!(
+                "heavy reads, turn {} of {}: p99 {} µs and {} µs",
+                turn + 1,
+                self.turns,
+                p99(&alone),
+                p99(&beside)
+            );
+        }
+        let added = server.memory()?.peak.saturating_sub(before) as f64 / MIB;
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let detail = format!(
+            "{} replies with {:.0} MiB, {} told to come back; {:.1} MiB before",
+            count(&counts.replies),
+            count(&counts.bytes) as f64 / MIB,
+            count(&counts.refused),
+            before as f64 / MIB
+        );
+        self.report
+            .at_most("memory that 64 heavy readers add", added, 256.0, " MiB", detail);
+        let p99 = |s: &Sample| s.tally.p99.as_micros() as f64;
+        let middle = |samples: &[Sample]| median(samples.iter().map(p99));
+        let detail = format!("{:.0} µs against {:.0} µs", middle(&beside), middle(&alone));
+        let ratio = median_ratio(&alone, &beside, p99);
+        self.report
+            .at_most("p99 of polls beside 64 heavy readers", ratio, 2.0, "", detail);
         Ok(())
     }
 

@@ -25,10 +25,13 @@ pub struct Rewind {
 impl Rewind {
     /// Takes note of the next revision after the ones before. Only what came before the first change of a resource counts.
     pub fn add(&mut self, record: &RevisionRecord) {
-        for change in &record.changes {
-            let key = (change.kind.clone(), change.id.clone());
-            self.then.entry(key).or_insert_with(|| change.before.clone());
-        }
+        record.changes.iter().for_each(|change| self.note(change));
+    }
+
+    /// The same for one change, in the order of the log.
+    pub fn note(&mut self, change: &Change) {
+        let key = (change.kind.clone(), change.id.clone());
+        self.then.entry(key).or_insert_with(|| change.before.clone());
     }
 
     /// The kinds that changed since and existed then. A record has no origin of what came before it, so the caller looks up

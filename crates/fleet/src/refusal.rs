@@ -19,8 +19,8 @@ pub const MOST_VIOLATIONS: usize = 200;
 impl Violation {
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Violation {
-            pointer: shorten(pointer.into(), 1024),
-            detail: detail.into(),
+            pointer: shorten(pointer.into(), MOST_DETAIL),
+            detail: shorten(detail.into(), MOST_DETAIL),
         }
     }
 
@@ -33,13 +33,15 @@ impl Violation {
 }
 
 /// Names and values in what is sent may be a megabyte long; what is said about them is not.
-pub(crate) fn shorten(text: String, most: usize) -> String {
+pub fn shorten(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }
 
+/// How many characters the detail of an error has, at most.
+pub const MOST_DETAIL: usize = 900;
 /// How many characters of somebody's text an error repeats.
 const MOST_QUOTED: usize = 200;
 
@@ -110,7 +112,7 @@ impl Refusal {
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Refusal {
             reason,
-            detail: detail.into(),
+            detail: shorten(detail.into(), MOST_DETAIL),
             errors: Vec::new(),
             clusters: Vec::new(),
             resources: Vec::new(),

@@ -352,7 +352,10 @@ impl Draft<'_> {
             .map(|cluster| cluster.document().id.clone())
             .collect();
         match ids.is_empty() {
-            true => Err(refuse(format!("\"{}\" matches no cluster", quote(&selector.to_string())))),
+            true => Err(refuse(format!(
+                "\"{}\" matches no cluster",
+                quote(&selector.to_string())
+            ))),
             false => Ok(ids),
         }
     }

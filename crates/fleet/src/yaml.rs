@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::refusal::shorten;
+
 /// Parses one YAML document. JSON is YAML, so this takes both. Booleans are YAML 1.2's: `no` is a string.
 pub fn parse(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
@@ -12,7 +14,8 @@ pub fn parse(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
-        line.strip_prefix("error: ").unwrap_or(line).to_owned()
+        // It may repeat what was sent.
+        shorten(line.strip_prefix("error: ").unwrap_or(line).to_owned(), 300)
     })
 }
 

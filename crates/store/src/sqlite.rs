@@ -175,7 +175,9 @@ impl Store for Sqlite {
             let mut sql = QueryBuilder::new(SELECT_LOG);
             sql.push("FROM revisions r LEFT JOIN changes c ON c.revision = r.revision AND (r.revision > ");
             sql.push_bind(integer(after.0.saturating_add(1)));
-            sql.push(" OR c.idx >= ").push_bind(integer(index)).push(") WHERE r.revision > ");
+            sql.push(" OR c.idx >= ")
+                .push_bind(integer(index))
+                .push(") WHERE r.revision > ");
             sql.push_bind(integer(after.0));
             sql.push(" AND r.revision <= (SELECT max(revision) FROM (SELECT revision FROM revisions WHERE revision > ");
             sql.push_bind(integer(after.0))

@@ -87,6 +87,7 @@ for_every_engine! {
     a_resource_that_changes_its_body_keeps_its_unique_value,
     audit_filters_by_kind_id_and_actor,
     audit_never_splits_a_revision,
+    audit_and_log_are_read_in_parts,
     applied_notes_survive_and_the_last_one_counts,
     concurrent_writers_lose_nothing_and_leave_no_gap,
     head_moved_wakes_for_a_commit_of_its_own,
@@ -577,6 +578,58 @@ async fn found(store: &dyn Store, query: AuditQuery) -> String {
         places.push(format!("{}/{}", record.revision, record.index));
     }
     places.join(" ")
+}
+
+async fn audit_and_log_are_read_in_parts(f: Fixture) {
+    audited(&*f.store).await;
+    // A revision without changes is part of the log, too.
+    commit(&*f.store, &[by("anna", Vec::new())]).await;
+    commits(&*f.store, many(1)).await;
+    let (whole, all) = (log(&*f.store).await, AuditQuery::default());
+    for (kind, actor) in [
+        (None, None),
+        (Some("clusters"), None),
+        (None, Some("anna")),
+        (Some("clusters"), Some("bert")),
+    ] {
+        let mut query = AuditQuery {
+            kind: kind.map(str::to_owned),
+            actor: actor.map(str::to_owned),
+            limit: 100,
+            ..all.clone()
+        };
+        let expected = f.store.audit(&query).await.unwrap();
+        assert!(!expected.is_empty());
+        // Each part holds one record, since that is larger than nothing.
+        query.bytes = Some(1);
+        let mut parts = Vec::new();
+        loop {
+            let part = f.other.audit(&query).await.unwrap();
+            let Some(last) = part.last() else { break };
+            assert_eq!(part.len(), 1);
+            query.behind = Some((last.revision, last.index));
+            parts.extend(part);
+        }
+        assert_eq!(parts, expected);
+    }
+    let (mut after, mut index, mut parts) = (Revision::ZERO, 0, Vec::<RevisionRecord>::new());
+    for _ in 0..100 {
+        let part = f.other.log(after, index, 2, 1).await.unwrap();
+        for (n, record) in part.iter().enumerate() {
+            match parts.last_mut() {
+                Some(last) if last.revision == record.revision => last.changes.extend(record.changes.clone()),
+                _ => parts.push(record.clone()),
+            }
+            let cut = n + 1 == part.len() && part.iter().any(|record| !record.changes.is_empty());
+            index = if cut { parts.last().unwrap().changes.len() } else { 0 };
+            after = if cut {
+                Revision(record.revision.0 - 1)
+            } else {
+                record.revision
+            };
+        }
+    }
+    assert_eq!(parts, whole);
 }
 
 async fn audit_filters_by_kind_id_and_actor(f: Fixture) {

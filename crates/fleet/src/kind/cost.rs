@@ -15,6 +15,8 @@ use crate::refusal::{Violation, segment};
 
 /// How many kinds there may be. The clusters' schema has an array for each.
 pub(super) const MOST_KINDS: usize = 500;
+/// How long the documents of all kinds are together. Each is part of the OpenAPI document, which anybody may ask for.
+pub(super) const MOST_TEXT: usize = 4 << 20;
 /// About how many bytes one kind may take, and all of them.
 pub(super) const MOST_WEIGHT: usize = 8 << 20;
 pub(super) const MOST_WEIGHT_OF_ALL: usize = 48 << 20;

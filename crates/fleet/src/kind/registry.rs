@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cost::{self, Cost, MOST_KINDS, MOST_WEIGHT, MOST_WEIGHT_OF_ALL, MOST_WIDTH, Scales};
+use super::cost::{self, Cost, MOST_KINDS, MOST_TEXT, MOST_WEIGHT, MOST_WEIGHT_OF_ALL, MOST_WIDTH, Scales};
 use super::{CLUSTERS, Draft, Kind};
 use crate::json::Json;
 use crate::refusal::Violation;
@@ -66,6 +66,19 @@ impl Kinds {
             let detail = format!("there would be {} kinds, and there may be {MOST_KINDS}", sources.len());
             let name = added.map(|(name, _)| name.to_string()).unwrap_or_default();
             return Err(vec![(name, vec![Violation::new("/kind", detail)])]);
+        }
+        let length: usize = sources.iter().map(|(_, (document, _))| document.as_str().len()).sum();
+        let before_length = || before.iter().map(|kind| kind.document.as_str().len()).sum();
+        if trust == Trust::Given && length > MOST_TEXT && length > before_length() {
+            let changed = sources
+                .iter()
+                .find(|(name, source)| before.unchanged(name, source).is_none());
+            let detail = format!(
+                "with this the documents of all kinds are {length} bytes long, and {MOST_TEXT} are allowed together: \
+                 shorten descriptions and examples, or delete a kind"
+            );
+            let name = changed.map(|(name, _)| name.to_string()).unwrap_or_default();
+            return Err(vec![(name, vec![Violation::new("/schema", detail)])]);
         }
         let mut failed = Vec::new();
         let mut drafts = BTreeMap::new();

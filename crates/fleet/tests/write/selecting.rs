@@ -162,7 +162,8 @@ fn a_version_does_not_go_with_a_selector() {
 
 #[test]
 fn an_oversized_selector_is_refused_and_its_limit_is_named() {
-    let operation = json!({"op": "merge", "kind": "clusters", "selector": vec!["team=red"; 3000].join(","), "value": {}});
+    let operation =
+        json!({"op": "merge", "kind": "clusters", "selector": vec!["team=red"; 3000].join(","), "value": {}});
     let refusal = refuse(&small(), json!([operation]), Invalid, &["/operations/0/selector"]);
     assert!(refusal.detail.contains("at most 4096"), "{}", refusal.detail);
     assert!(refusal.detail.len() < 400, "{}", refusal.detail);

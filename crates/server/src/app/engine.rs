@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use super::backup::RESTORED;
+use super::reads::Stop;
 use crate::config::Budget;
 use crate::metrics::Metrics;
 
@@ -54,8 +55,16 @@ pub enum WriteError {
     Refused(Refusal),
     /// The store cannot take it now.
     Unavailable(String),
+    /// A dry run was stopped.
+    Stopped(Stop),
     /// Our own fault.
     Internal,
+}
+
+impl From<Stop> for WriteError {
+    fn from(stop: Stop) -> Self {
+        WriteError::Stopped(stop)
+    }
 }
 
 /// What is known about the connection between snapshot and store.

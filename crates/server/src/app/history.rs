@@ -13,6 +13,7 @@ use fleet::write::Rules;
 use store::{AuditQuery, StoreError};
 
 use super::engine::{WriteError, WriteRequest, Written};
+use super::reads::{Class, Stop, Turn};
 use super::{App, Page, Plan};
 
 /// What is to be undone.
@@ -30,8 +31,15 @@ pub enum PastError {
     /// There is no such revision yet.
     NotYet(Revision),
     Store(StoreError),
+    Stopped(Stop),
     /// Our own fault.
     Internal,
+}
+
+impl From<Stop> for PastError {
+    fn from(stop: Stop) -> Self {
+        PastError::Stopped(stop)
+    }
 }
 
 impl From<StoreError> for PastError {
@@ -45,29 +53,42 @@ impl From<StoreError> for PastError {
 pub struct Difference {
     pub changes: Vec<Change>,
     pub effect: Effect,
+    /// The fleets before and after.
+    pub fleets: [Arc<Fleet>; 2],
 }
+
+/// How much of the log is read at a time, in bytes and in records.
+const PART: usize = 1 << 20;
+const RECORDS: usize = 500;
 
 impl App {
     /// What came after a revision, up to the fleet that is given.
-    async fn rewind(&self, now: &Fleet, to: Revision) -> Result<Rewind, PastError> {
-        const AT_ONCE: usize = 256;
+    fn rewind(&self, turn: &Turn, now: &Fleet, to: Revision) -> Result<Rewind, PastError> {
         if to > now.revision() {
             return Err(PastError::NotYet(to));
         }
         let mut rewind = Rewind::default();
-        let mut at = to;
-        while at < now.revision() {
-            let records = self.store.changes(at, AT_ONCE).await?;
-            let Some(last) = records.last().map(|record| record.revision) else {
-                return Err(PastError::Internal);
-            };
+        let mut query = AuditQuery {
+            after: Some(to),
+            limit: RECORDS,
+            bytes: Some(PART),
+            ..AuditQuery::default()
+        };
+        loop {
+            turn.check()?;
+            let records = turn.wait(self.store.audit(&query))?;
+            let Some(last) = records.last() else { break };
+            query.behind = Some((last.revision, last.index));
+            let ended = last.revision > now.revision();
             for record in records.iter().filter(|record| record.revision <= now.revision()) {
-                rewind.add(record);
+                rewind.note(&record.change);
             }
-            at = last;
+            if ended {
+                break;
+            }
         }
         for kind in rewind.kinds() {
-            if let Some(origin) = self.origin_at(&kind, to).await? {
+            if let Some(origin) = self.origin_at(turn, &kind, to)? {
                 rewind.came_from(kind, origin);
             }
         }
@@ -75,7 +96,7 @@ impl App {
     }
 
     /// The origin of a kind at a revision, from its last change until then. None: the log does not keep that change any more.
-    async fn origin_at(&self, kind: &str, at: Revision) -> Result<Option<Option<Arc<str>>>, PastError> {
+    fn origin_at(&self, turn: &Turn, kind: &str, at: Revision) -> Result<Option<Option<Arc<str>>>, PastError> {
         let mut query = AuditQuery {
             kind: Some(KINDS.to_owned()),
             id: Some(kind.to_owned()),
@@ -84,7 +105,7 @@ impl App {
         };
         let mut found = None;
         loop {
-            let records = self.store.audit(&query).await?;
+            let records = turn.wait(self.store.audit(&query))?;
             let until = records.iter().take_while(|record| record.revision <= at);
             found = until.last().map(|record| record.change.origin.clone()).or(found);
             match records.last() {
@@ -95,71 +116,58 @@ impl App {
     }
 
     /// The fleet at a revision.
-    pub async fn fleet_at(&self, revision: Revision) -> Result<Arc<Fleet>, PastError> {
+    pub fn fleet_at(&self, turn: &Turn, revision: Revision) -> Result<Arc<Fleet>, PastError> {
         let now = self.fleet();
         if revision == now.revision() {
             return Ok(now);
         }
-        let rewind = self.rewind(&now, revision).await?;
-        self.rewound(now, revision, rewind).await.map(|(then, _)| then)
-    }
-
-    async fn rewound(&self, now: Arc<Fleet>, to: Revision, rewind: Rewind) -> Result<(Arc<Fleet>, Rewind), PastError> {
-        let place = self.heavy().await;
-        let working = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            (now.rewound(to, &rewind), rewind)
-        });
-        match working.await {
-            Ok((Ok(then), rewind)) => Ok((Arc::new(then), rewind)),
-            Ok((Err(detail), _)) => {
-                tracing::error!(detail, revision = to.0, "cannot reconstruct an earlier revision");
-                Err(PastError::Internal)
-            }
-            Err(_) => Err(PastError::Internal),
-        }
+        let rewind = self.rewind(turn, &now, revision)?;
+        rewound(turn, &now, revision, &rewind)
     }
 
     /// What leads from one revision to another.
-    pub async fn difference(&self, from: Revision, to: Revision) -> Result<Difference, PastError> {
-        let (before, after) = (self.fleet_at(from).await?, self.fleet_at(to).await?);
-        // The resources that differ are among those that changed since the earlier one.
-        let (earlier, later) = if from <= to {
-            (&before, &after)
-        } else {
-            (&after, &before)
+    pub fn difference(&self, turn: &Turn, from: Revision, to: Revision) -> Result<Difference, PastError> {
+        let (low, high) = (from.min(to), from.max(to));
+        let later = self.fleet_at(turn, high)?;
+        let rewind = self.rewind(turn, &later, low)?;
+        let earlier = match low == high {
+            true => later.clone(),
+            false => rewound(turn, &later, low, &rewind)?,
         };
-        let rewind = self.rewind(later, earlier.revision()).await?;
-        let place = self.heavy().await;
-        let working = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            let (later, back) = if from <= to { (&after, false) } else { (&before, true) };
-            let mut changes = rewind.changes(later);
-            if !back {
-                for change in &mut changes {
-                    std::mem::swap(&mut change.before, &mut change.after);
-                }
+        let mut changes = rewind.changes(&later);
+        drop(rewind);
+        turn.check()?;
+        let (before, after) = match from <= to {
+            true => (earlier, later),
+            false => (later, earlier),
+        };
+        if from <= to {
+            for change in &mut changes {
+                std::mem::swap(&mut change.before, &mut change.after);
             }
-            let effect = Effect::of(&before, &after, &changes);
-            Difference { changes, effect }
-        });
-        working.await.map_err(|_| PastError::Internal)
+        }
+        let effect = Effect::of(&before, &after, &changes);
+        Ok(Difference {
+            changes,
+            effect,
+            fleets: [before, after],
+        })
     }
 
     /// The operations that lead back, and the fleet that they are for.
-    async fn operations_back(&self, back: &Back) -> Result<(Arc<Fleet>, Vec<Operation>), BackError> {
+    fn operations_back(&self, turn: &Turn, back: &Back) -> Result<(Arc<Fleet>, Vec<Operation>), BackError> {
         let now = self.fleet();
         let operations = match back {
             Back::Undo(revision) => {
-                let record = self.record(&now, *revision).await?;
+                let record = self.record(turn, &now, *revision)?;
                 let before = Revision(revision.0 - 1);
-                let rewind = self.rewind(&now, before).await?;
-                let (then, _) = self.rewound(now.clone(), before, rewind).await?;
+                let rewind = self.rewind(turn, &now, before)?;
+                let then = rewound(turn, &now, before, &rewind)?;
                 now.undo(&then, &record)
             }
             Back::To(revision, scope) => {
-                let rewind = self.rewind(&now, *revision).await?;
-                let (then, rewind) = self.rewound(now.clone(), *revision, rewind).await?;
+                let rewind = self.rewind(turn, &now, *revision)?;
+                let then = rewound(turn, &now, *revision, &rewind)?;
                 now.rollback(&then, &rewind, scope)
             }
         };
@@ -167,26 +175,28 @@ impl App {
     }
 
     /// One revision of the log.
-    async fn record(&self, now: &Fleet, revision: Revision) -> Result<RevisionRecord, PastError> {
+    fn record(&self, turn: &Turn, now: &Fleet, revision: Revision) -> Result<RevisionRecord, PastError> {
         let before = revision.0.checked_sub(1).map(Revision);
         let before = before
             .filter(|_| revision <= now.revision())
             .ok_or(PastError::NotYet(revision))?;
-        let found = self.store.changes(before, 1).await?.into_iter().next();
+        let found = turn.wait(self.store.changes(before, 1))?.into_iter().next();
         found
             .filter(|record| record.revision == revision)
             .ok_or(PastError::Internal)
     }
 
     /// Goes back, in one new revision.
-    pub async fn go_back(&self, back: &Back, mut write: WriteRequest) -> Result<Written, BackError> {
+    pub async fn go_back(self: &Arc<Self>, back: &Back, mut write: WriteRequest) -> Result<Written, BackError> {
         const TRIES: usize = 20;
         let WriteRequest {
             author, confirmation, ..
         } = &mut write;
         let (author, mut confirmation) = (std::mem::take(author), *confirmation);
         for _ in 0..TRIES {
-            let (now, operations) = self.operations_back(back).await?;
+            let wanted = back.clone();
+            let operations = self.read(Class::Plan, move |app, turn| app.operations_back(turn, &wanted));
+            let (now, operations) = operations.await.map_err(PastError::Stopped)??;
             confirmation.base = Some(now.head());
             let write = WriteRequest {
                 operations,
@@ -206,15 +216,25 @@ impl App {
     }
 
     /// What going back would do.
-    pub async fn plan_back(
-        self: &Arc<Self>,
+    pub fn plan_back(
+        &self,
+        turn: &Turn,
         back: &Back,
         mut write: WriteRequest,
         rendered: Option<Page>,
     ) -> Result<Plan, BackError> {
-        (_, write.operations) = self.operations_back(back).await?;
-        Ok(self.plan(write, rendered).await?)
+        (_, write.operations) = self.operations_back(turn, back)?;
+        Ok(self.plan(turn, write, rendered)?)
     }
+}
+
+fn rewound(turn: &Turn, now: &Fleet, to: Revision, rewind: &Rewind) -> Result<Arc<Fleet>, PastError> {
+    turn.check()?;
+    let then = now.rewound(to, rewind).map_err(|detail| {
+        tracing::error!(detail, revision = to.0, "cannot reconstruct a revision");
+        PastError::Internal
+    });
+    Ok(Arc::new(then?))
 }
 
 /// Why there is no way back.

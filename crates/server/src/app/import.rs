@@ -230,7 +230,9 @@ impl Pending {
                 Err(refused(problems))
             }
             Err(WriteError::Unavailable(detail)) => Err(ImportError::Store(detail)),
-            Err(WriteError::Internal) => Err(ImportError::Store("an internal error, see the log".into())),
+            Err(WriteError::Internal | WriteError::Stopped(_)) => {
+                Err(ImportError::Store("an internal error, see the log".into()))
+            }
         }
     }
 }

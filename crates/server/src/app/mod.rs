@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod compact;
+pub mod description;
 pub mod engine;
 pub mod history;
 pub mod import;
@@ -9,6 +10,7 @@ pub mod keep;
 pub mod manifests;
 pub mod mirror;
 pub mod reach;
+pub mod reads;
 pub mod startup;
 pub mod verify;
 
@@ -20,23 +22,20 @@ use bytes::Bytes;
 use fleet::Fleet;
 use fleet::effect::{Effect, ListEffect};
 use fleet::inputs::{Breach, Reply, cluster_list};
-use fleet::kind::Kinds;
 use fleet::log::{Digest, Head, Removed, Revision, RevisionRecord};
 use fleet::refusal::{Refusal, Removals};
 use fleet::selector::{Selector, SelectorError};
 use resourceset::Bundle;
 use store::Store;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
+use self::reads::{Stop, Turn};
 use crate::config::{Config, Mode};
-use crate::http::openapi;
 use crate::http::request::Bodies;
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
 
-/// How many reads of the whole fleet or log run at a time.
-const HEAVY_READS: usize = 4;
 /// How many may follow the log, and copy the store, at a time.
 const STREAMS: usize = 256;
 const BACKUPS: usize = 2;
@@ -53,8 +52,10 @@ pub struct App {
     pub templates: Bundle,
     /// What is served at /openapi.yaml instead of what the kinds give.
     pub openapi_file: Option<Bytes>,
-    /// Reads that go through the whole fleet or log: few at a time, so that they hold neither the memory nor the workers.
-    heavy: Arc<Semaphore>,
+    /// Of reads that go through the whole fleet or log: few at a time, so that they hold neither the memory nor the workers.
+    pub places: reads::Places,
+    /// How long such a read may take until its reply begins.
+    pub read_deadline: Duration,
     pub streams: Arc<Semaphore>,
     pub backups: Arc<Semaphore>,
     /// Room for the bodies of requests.
@@ -66,7 +67,7 @@ pub struct App {
     /// Becomes true when the server stops: what would go on for ever ends then.
     pub stopping: Option<watch::Receiver<bool>>,
     lists: Mutex<HashMap<ListQuery, (Head, Reply)>>,
-    openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
+    described: description::Described,
 }
 
 /// A part of a list.
@@ -103,6 +104,7 @@ pub struct ListQuery {
 /// Why such a list is not given.
 #[derive(Debug)]
 pub enum ListError {
+    Stopped(Stop),
     Selector(SelectorError),
     Breach(Breach),
 }
@@ -124,7 +126,8 @@ impl App {
             store,
             templates,
             openapi_file: None,
-            heavy: Arc::new(Semaphore::new(HEAVY_READS)),
+            places: reads::Places::default(),
+            read_deadline: reads::DEADLINE,
             streams: Arc::new(Semaphore::new(STREAMS)),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             bodies: Bodies::default(),
@@ -132,7 +135,7 @@ impl App {
             mirror: None,
             stopping: None,
             lists: Mutex::default(),
-            openapi: Mutex::default(),
+            described: description::Described::default(),
         }
     }
 
@@ -162,29 +165,25 @@ impl App {
     }
 
     /// What the same would do, on the fleet as it is now. Nothing is stored, and the budget refuses nothing.
-    pub async fn plan(self: &Arc<Self>, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
-        let planned = self.read(move |app| app.plan_now(write, rendered)).await;
-        planned.unwrap_or_else(|| {
-            tracing::error!("planning a write panicked");
-            Err(WriteError::Internal)
-        })
-    }
-
-    fn plan_now(&self, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
+    pub fn plan(&self, turn: &Turn, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
         let base = self.fleet();
         let refused = WriteError::Refused;
         let outcome = base.write(&write.operations, write.rules).map_err(refused)?;
+        turn.check()?;
         let effect = Effect::of(&base, outcome.preview(), &outcome.changes);
         effect.judge_protection(&base).map_err(refused)?;
         let digest = effect.digest(&outcome.changes);
         if write.confirmation.plan.is_some_and(|plan| plan != digest) {
             return Err(WriteError::Refused(Refusal::plan_changed(digest)));
         }
-        let objects = rendered.map_or_else(Vec::new, |page| {
-            let clusters = effect.clusters.iter().skip(page.offset).take(page.limit);
-            let compare = |dns: &str| manifests::compare(&self.templates, &base, outcome.preview(), dns);
-            clusters.map(|cluster| compare(&cluster.dns)).collect()
-        });
+        let mut objects = Vec::new();
+        if let Some(page) = rendered {
+            for cluster in effect.clusters.iter().skip(page.offset).take(page.limit) {
+                turn.check()?;
+                let compared = manifests::compare(&self.templates, &base, outcome.preview(), &cluster.dns);
+                objects.push(compared);
+            }
+        }
         let removed = Removed::by(&effect);
         let budget = self.engine.budget();
         let since = crate::before(&write.author.at, budget.window);
@@ -210,12 +209,6 @@ impl App {
         })
     }
 
-    /// Waits for a place among the reads that take long. A job on another thread takes its place along: it goes on when the
-    /// caller hangs up.
-    pub async fn heavy(&self) -> OwnedSemaphorePermit {
-        self.heavy.clone().acquire_owned().await.expect("never closed")
-    }
-
     /// Returns when the server is to stop.
     pub async fn stops(&self) {
         if let Some(mut stopping) = self.stopping.clone() {
@@ -225,36 +218,8 @@ impl App {
         }
     }
 
-    /// Runs a read that takes long away from the threads that answer polls. None: it panicked.
-    pub async fn read<T: Send + 'static>(self: &Arc<Self>, read: impl FnOnce(&App) -> T + Send + 'static) -> Option<T> {
-        let place = self.heavy().await;
-        let app = self.clone();
-        let job = move || {
-            let _place = place;
-            read(&app)
-        };
-        tokio::task::spawn_blocking(job).await.ok()
-    }
-
-    /// The OpenAPI document, made once for each state of the kinds: anybody may ask for it, as often as they like.
-    pub fn openapi(&self) -> Bytes {
-        if let Some(text) = &self.openapi_file {
-            return text.clone();
-        }
-        let kinds = self.fleet().kinds().clone();
-        let mut kept = self.openapi.lock().expect("not poisoned");
-        match &*kept {
-            Some((of, text)) if Arc::ptr_eq(of, &kinds) => text.clone(),
-            _ => {
-                let text = Bytes::from(fleet::yaml::write(&openapi::document(&kinds, self.mode)));
-                *kept = Some((kinds, text.clone()));
-                text
-            }
-        }
-    }
-
     /// The list of clusters for provisioners, made once for each state of the clusters.
-    pub fn cluster_list(&self, query: &ListQuery) -> Result<Reply, ListError> {
+    pub fn cluster_list(&self, query: &ListQuery, turn: &Turn) -> Result<Reply, ListError> {
         const MOST_KEPT: usize = 64;
         let fleet = self.fleet();
         let state = fleet.clusters_changed();
@@ -280,7 +245,9 @@ impl App {
                     .is_none_or(|(part, parts)| shard_of(&cluster.document().id, parts) == part)
                 && matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster))
         });
-        let body = cluster_list(clusters.map(AsRef::as_ref)).map_err(ListError::Breach)?;
+        let clusters: Result<Vec<_>, Stop> = turn.until_stopped(clusters).collect();
+        let clusters = clusters.map_err(ListError::Stopped)?;
+        let body = cluster_list(clusters.into_iter().map(AsRef::as_ref)).map_err(ListError::Breach)?;
         let reply = Reply::new(&body);
         let mut lists = self.lists.lock().expect("not poisoned");
         if lists.len() >= MOST_KEPT {

@@ -29,6 +29,8 @@ pub enum Class {
     Writer,
     /// Dry runs and rollbacks.
     Plan,
+    /// Whoever follows or exports the log. Each read of theirs is short.
+    Stream,
 }
 
 impl Class {
@@ -49,8 +51,8 @@ impl Class {
 
     fn places(self) -> usize {
         match self {
-            Class::Reader => 4,
-            Class::Flux | Class::Writer | Class::Plan => 2,
+            Class::Reader | Class::Writer | Class::Stream => 4,
+            Class::Flux | Class::Plan => 2,
             Class::Past => 1,
         }
     }
@@ -58,11 +60,18 @@ impl Class {
 
 /// The places of all classes.
 #[derive(Debug)]
-pub struct Places([(Class, Arc<Semaphore>); 5]);
+pub struct Places([(Class, Arc<Semaphore>); 6]);
 
 impl Default for Places {
     fn default() -> Self {
-        let all = [Class::Flux, Class::Reader, Class::Past, Class::Writer, Class::Plan];
+        let all = [
+            Class::Flux,
+            Class::Reader,
+            Class::Past,
+            Class::Writer,
+            Class::Plan,
+            Class::Stream,
+        ];
         Places(all.map(|class| (class, Arc::new(Semaphore::new(class.places())))))
     }
 }
@@ -121,9 +130,12 @@ impl Turn {
     }
 
     /// The items, until the read is to stop.
-    pub fn until_stopped<'a, T>(&'a self, items: impl Iterator<Item = T> + 'a) -> impl Iterator<Item = Result<T, Stop>> {
+    pub fn until_stopped<'a, T>(
+        &'a self,
+        items: impl Iterator<Item = T> + 'a,
+    ) -> impl Iterator<Item = Result<T, Stop>> {
         const EVERY: usize = 64;
-        items.enumerate().map(|(n, item)| match n % EVERY {
+        items.enumerate().map(move |(n, item)| match n % EVERY {
             0 => self.check().map(|()| item),
             _ => Ok(item),
         })

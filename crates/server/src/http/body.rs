@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::crud::Reply;
 use super::problem::Problem;
 use crate::app::App;
-use crate::app::reads::{Class, Client, Turn, on_a_thread};
+use crate::app::reads::{Class, Client, Stop, Turn, on_a_thread};
 
 /// How much is sent at a time.
 const PIECE: usize = 64 << 10;
@@ -62,6 +62,7 @@ fn streamed(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>, client: Clien
 }
 
 /// The beginning of a response. `rest` is absent if the first piece is all.
+#[derive(Debug)]
 struct Begun {
     headers: HeaderMap,
     first: Bytes,
@@ -69,6 +70,7 @@ struct Begun {
 }
 
 /// Where a body is written to.
+#[derive(Debug)]
 pub struct Writer {
     /// Of the response; what is added after the first piece is lost.
     pub headers: HeaderMap,
@@ -133,32 +135,40 @@ impl Writer {
     fn send(&mut self) -> Result<(), Problem> {
         let piece = Bytes::from(std::mem::take(&mut self.piece));
         let size = piece.len() as u64;
-        match (self.head.take(), &self.out) {
-            (Some(head), _) => {
-                self.turn.check()?;
-                let (out, rest) = mpsc::channel(1);
-                (self.out, self.since) = (Some(out), Instant::now());
-                let headers = std::mem::take(&mut self.headers);
-                let begun = Begun {
-                    headers,
-                    first: piece,
-                    rest: Some(rest),
-                };
-                let _gone = head.send(Ok(begun));
-            }
-            (None, Some(out)) => {
-                let allowed = GRACE + Duration::from_secs(self.sent / LEAST_PER_SECOND);
-                let sending = tokio::time::timeout_at((self.since + allowed).into(), out.send(Ok(piece)));
-                match self.turn.wait(async { sending.await }) {
-                    Ok(Ok(())) => {}
-                    Ok(Err(_)) => return Err(crate::app::reads::Stop::Gone.into()),
-                    Err(_) => return Err(Problem::unavailable("the client reads too slowly")),
-                }
-            }
-            (None, None) => return Err(Problem::internal()),
+        match self.head.take() {
+            Some(head) => self.begin(head, piece)?,
+            None => self.go_on(piece)?,
         }
         self.sent += size;
         Ok(())
+    }
+
+    fn begin(&mut self, head: oneshot::Sender<Result<Begun, Problem>>, first: Bytes) -> Result<(), Problem> {
+        if let Err(stop) = self.turn.check() {
+            self.head = Some(head);
+            return Err(stop.into());
+        }
+        let (out, rest) = mpsc::channel(1);
+        (self.out, self.since) = (Some(out), Instant::now());
+        let begun = Begun {
+            headers: std::mem::take(&mut self.headers),
+            first,
+            rest: Some(rest),
+        };
+        let _gone = head.send(Ok(begun));
+        Ok(())
+    }
+
+    fn go_on(&mut self, piece: Bytes) -> Result<(), Problem> {
+        let out = self.out.as_ref().ok_or_else(Problem::internal)?;
+        let allowed = GRACE + Duration::from_secs(self.sent / LEAST_PER_SECOND);
+        let until = (self.since + allowed).into();
+        let sending = async { tokio::time::timeout_at(until, out.send(Ok(piece))).await };
+        match self.turn.wait(sending) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Stop::Gone.into()),
+            Err(_) => Err(Problem::unavailable("the client reads too slowly")),
+        }
     }
 
     /// Sends what is left. A small body goes with its length.
@@ -188,12 +198,9 @@ impl Writer {
         }
         if let Some(out) = self.out.take() {
             let broken = io::Error::other("the reply breaks off");
-            let _gone = self.turn.wait(async { tokio::time::timeout(GRACE, out.send(Err(broken))).await });
+            let _gone = self
+                .turn
+                .wait(async { tokio::time::timeout(GRACE, out.send(Err(broken))).await });
         }
     }
-}
-
-/// A response that is small, whatever its kind.
-pub fn whole(content_type: &'static str, text: impl Into<Body>) -> Response {
-    ([(CONTENT_TYPE, HeaderValue::from_static(content_type))], text.into()).into_response()
 }

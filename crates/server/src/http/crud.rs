@@ -1,10 +1,9 @@
 //! What operators and CI use: resources of every kind, batches, the log. Handlers extract, call, convert.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json as AxumJson;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
 use axum::http::request::Parts;
@@ -17,23 +16,24 @@ use fleet::json::Json;
 use fleet::kind::{CLUSTERS, KINDS, Kind, name_record};
 use fleet::log::{Author, Revision};
 use fleet::operation::{Operation, Target, Verb};
-use fleet::refusal::{Violation, segment};
+use fleet::refusal::{Violation, quote, segment};
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
 use fleet::usage::Usage;
 use fleet::write::Rules;
 use fleet::yaml;
-use futures_util::stream;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::AuditQuery;
 
+use super::body::{Writer, respond};
 use super::observe::{self, RequestId};
 use super::poll::names;
 use super::problem::Problem;
 use super::request::{self, MOST_DOCUMENT, Page, Query};
-use super::{feed, history, plan, service};
+use super::{feed, history, plan, records, service};
 use crate::app::engine::{WriteRequest, Written};
+use crate::app::reads::{Class, Turn};
 use crate::app::{App, manifests};
 use crate::tokens::Actor;
 
@@ -74,6 +74,16 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 impl Caller {
     pub(super) fn query(&self) -> Result<Query, Problem> {
         Query::new(&self.uri)
+    }
+
+    /// The places that its reads take.
+    pub(super) fn class(&self) -> Class {
+        Class::of(self.actor.right)
+    }
+
+    /// The same for reads of earlier revisions.
+    pub(super) fn past_class(&self) -> Class {
+        Class::of_past(self.actor.right)
     }
 
     pub(super) fn author(&self, reason: Option<String>) -> Result<Author, Problem> {
@@ -153,7 +163,9 @@ async fn run_all(
     respond: impl FnOnce(Written) -> Reply,
 ) -> Reply {
     if options.dry_run {
-        return Ok(plan::show(app.plan(write, options.rendered()).await?, options.page));
+        let (rendered, page) = (options.rendered(), options.page);
+        let show = move |app: &App, out: &mut Writer| plan::show(out, app.plan(&out.turn, write, rendered)?, page);
+        return super::body::respond(app, Class::Plan, show).await;
     }
     let written = app.write(write).await?;
     let revision = HeaderValue::from(written.revision.0);
@@ -205,22 +217,41 @@ pub(super) fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, Problem> {
         .kinds()
         .get(name)
         .cloned()
-        .ok_or_else(|| Problem::not_found(format!("there is no kind \"{name}\"")))
+        .ok_or_else(|| Problem::not_found(format!("there is no kind \"{}\"", quote(name))))
 }
 
 /// `GET /{kind}`
 pub async fn list(State(app): State<Arc<App>>, Path(name): Path<String>, caller: Caller) -> Reply {
-    let found = app.read(move |app| list_now(&app.fleet(), &name, &caller)).await;
-    found.ok_or_else(Problem::internal)?
+    let class = caller.class();
+    let list = move |app: &App, out: &mut Writer| {
+        let mut query = caller.query()?;
+        let page = Page::take(&mut query)?;
+        // What is held while it is sent is a pointer to each document, not the fleet.
+        let items = listed(&app.fleet(), &name, query, &out.turn)?;
+        out.headers.insert(TOTAL.clone(), items.len().into());
+        write_list(out, items.into_iter().skip(page.offset).take(page.limit))
+    };
+    respond(&app, class, list).await
 }
 
-fn list_now(fleet: &Fleet, name: &str, caller: &Caller) -> Reply {
-    let mut query = caller.query()?;
-    let page = Page::take(&mut query)?;
+/// Writes documents as an array.
+fn write_list(out: &mut Writer, items: impl Iterator<Item = Json>) -> Result<(), Problem> {
+    out.text("[")?;
+    for (n, item) in items.enumerate() {
+        if n > 0 {
+            out.text(",")?;
+        }
+        out.text(item.as_str())?;
+    }
+    out.text("]")
+}
+
+/// The documents of a kind that a query asks for.
+fn listed(fleet: &Fleet, name: &str, mut query: Query, turn: &Turn) -> Result<Vec<Json>, Problem> {
     if let Some(names) = fleet.name_records(name) {
         query.end("limit, offset")?;
         let all = names.values().map(|document| document.body.clone());
-        return Ok(stream_list(all.collect(), page));
+        return Ok(all.collect());
     }
     let kind = kind_of(fleet, name)?;
     let mut filters = Vec::new();
@@ -229,8 +260,10 @@ fn list_now(fleet: &Fleet, name: &str, caller: &Caller) -> Reply {
             let options = kind.schema["properties"][&filter.name]["enum"].as_array();
             if options.is_some_and(|options| !options.iter().any(|option| plain(option) == value)) {
                 return Err(Problem::bad_request(format!(
-                    "{}=\"{value}\" is not a value that {} have",
-                    filter.name, kind.name
+                    "{}=\"{}\" is not a value that {} have",
+                    filter.name,
+                    quote(&value),
+                    kind.name
                 )));
             }
             filters.push((filter.name.as_str(), value));
@@ -251,7 +284,7 @@ fn list_now(fleet: &Fleet, name: &str, caller: &Caller) -> Reply {
                 .iter()
                 .all(|(field, value)| plain(&one.value()[*field]) == *value)
         });
-        return Ok(stream_list(all.map(|one| one.document.body.clone()).collect(), page));
+        return Ok(all.map(|one| one.document.body.clone()).collect());
     }
     let selector = query.take("selector")?;
     query.end(
@@ -262,19 +295,19 @@ fn list_now(fleet: &Fleet, name: &str, caller: &Caller) -> Reply {
             .join(", "),
     )?;
     let selector = selector.map(|text| Selector::for_fleet(&text, fleet)).transpose()?;
-    let wanted = |cluster: &&Arc<Cluster>| {
+    let matcher = selector.as_ref().map(|selector| selector.on(&kind));
+    let wanted = |cluster: &Arc<Cluster>| {
         let fits = |(field, value): &(&str, String)| field_is(cluster, field, value);
-        filters.iter().all(fits)
-            && selector
-                .as_ref()
-                .is_none_or(|selector| selector.matches(&kind, cluster))
+        filters.iter().all(fits) && matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster))
     };
-    let clusters = fleet
-        .clusters()
-        .values()
-        .filter(wanted)
-        .map(|cluster| cluster.document().body.clone());
-    Ok(stream_list(clusters.collect(), page))
+    let mut found = Vec::new();
+    for cluster in turn.until_stopped(fleet.clusters().values()) {
+        let cluster = cluster?;
+        if wanted(cluster) {
+            found.push(cluster.document().body.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// A value as a query string has it.
@@ -291,53 +324,8 @@ fn field_is(cluster: &Cluster, field: &str, value: &str) -> bool {
         "environment" => &*cluster.head().environment == value,
         "cluster_name" => &*cluster.head().name == value,
         "cluster_dns" => cluster.head().dns_key.eq_ignore_ascii_case(value),
-        field => plain(&cluster.document().body.parse()[field]) == value,
+        field => plain(&cluster.document().body.field(field).unwrap_or_default()) == value,
     }
-}
-
-/// An array, sent in pieces: what is held is a pointer to each document, never the whole text.
-fn stream_list(items: Vec<Json>, page: Page) -> Response {
-    let total = items.len();
-    let items = items.into_iter().skip(page.offset).take(page.limit);
-    let mut response = stream("[".into(), items.map(Shared), "]".into());
-    response.headers_mut().insert(TOTAL.clone(), total.into());
-    response
-}
-
-/// A document's text, wherever it is.
-struct Shared(Json);
-
-impl AsRef<str> for Shared {
-    fn as_ref(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
-/// Items with commas between them, and what stands before and after, each made when it is its turn.
-pub(super) fn stream<T: AsRef<str> + Send + 'static>(
-    opening: String,
-    items: impl Iterator<Item = T> + Send + 'static,
-    ending: String,
-) -> Response {
-    const PIECE: usize = 64 << 10;
-    let mut items = items.peekable();
-    let (mut opening, mut ending) = (Some(opening), Some(ending));
-    let pieces = std::iter::from_fn(move || {
-        let mut text = opening.take().unwrap_or_default();
-        while text.len() < PIECE
-            && let Some(item) = items.next()
-        {
-            text.push_str(item.as_ref());
-            if items.peek().is_some() {
-                text.push(',');
-            }
-        }
-        if items.peek().is_none() {
-            text.push_str(&ending.take()?);
-        }
-        Some(Ok::<_, Infallible>(Bytes::from(text)))
-    });
-    json_text(Body::from_stream(stream::iter(pieces)))
 }
 
 /// `POST /{kind}`
@@ -386,7 +374,7 @@ fn find(fleet: &Fleet, kind: &str, id: &str) -> Result<Document, Problem> {
     };
     fleet
         .document(kind, id)
-        .ok_or_else(|| Problem::not_found(format!("there is no {singular} \"{id}\"")))
+        .ok_or_else(|| Problem::not_found(format!("there is no {singular} \"{}\"", quote(id))))
 }
 
 /// `PUT /{kind}/{id}`
@@ -451,35 +439,37 @@ pub async fn view(
     Path((name, id, view)): Path<(String, String, String)>,
     caller: Caller,
 ) -> Reply {
+    let class = caller.class();
     match (name.as_str(), view.as_str()) {
-        (_, "history") => return history::history(&app, &name, &id, &caller).await,
-        (CLUSTERS, "manifests") => return manifests(&app, id, caller).await,
-        _ => {}
-    }
-    let found = app.read(move |app| view_now(app, &name, &id, &view, &caller)).await;
-    found.ok_or_else(Problem::internal)?
-}
-
-fn view_now(app: &App, name: &str, id: &str, view: &str, caller: &Caller) -> Reply {
-    let fleet = &*app.fleet();
-    let cluster = || {
-        let unknown = || Problem::not_found(format!("there is no cluster \"{id}\""));
-        fleet.cluster(id).ok_or_else(unknown)
-    };
-    match (name, view) {
+        (_, "history") => history::history(&app, name, id, &caller).await,
+        (CLUSTERS, "manifests") => manifests(&app, id, caller).await,
         (CLUSTERS, "diagnostics") => {
             caller.query()?.end("none")?;
-            let cluster = cluster()?;
-            let mut found = fleet.diagnose(cluster);
-            found.extend(manifests::diagnose(
-                fleet,
-                &manifests::render(&app.templates, fleet, cluster),
-            ));
-            Ok(AxumJson(found).into_response())
+            respond(&app, class, move |app, out| diagnostics(out, app, &id)).await
         }
-        (name, "references") if name != CLUSTERS && name_record(name).is_none() => references(fleet, name, id, caller),
+        (kind, "references") if kind != CLUSTERS && name_record(kind).is_none() => {
+            let show = move |app: &App, out: &mut Writer| references(out, &app.fleet(), &name, &id, &caller);
+            respond(&app, class, show).await
+        }
         _ => Err(Problem::not_found("there is nothing at this path")),
     }
+}
+
+/// A cluster that must be there.
+fn cluster_of<'a>(fleet: &'a Fleet, id: &str) -> Result<&'a Arc<Cluster>, Problem> {
+    let unknown = || Problem::not_found(format!("there is no cluster \"{}\"", quote(id)));
+    fleet.cluster(id).ok_or_else(unknown)
+}
+
+fn diagnostics(out: &mut Writer, app: &App, id: &str) -> Result<(), Problem> {
+    let fleet = &*app.fleet();
+    let cluster = cluster_of(fleet, id)?;
+    let mut found = fleet.diagnose(cluster);
+    found.extend(manifests::diagnose(
+        fleet,
+        &manifests::render(&app.templates, fleet, cluster),
+    ));
+    out.json(&found)
 }
 
 /// `GET /clusters/{id}/manifests`: the objects that a cluster makes of its inputs, now or at a revision.
@@ -487,32 +477,37 @@ async fn manifests(app: &Arc<App>, id: String, caller: Caller) -> Reply {
     let mut query = caller.query()?;
     let (revision, kind) = (query.number("revision", 0)?.map(Revision), query.take("kind")?);
     query.end("kind, revision")?;
-    let fleet = match revision {
-        Some(revision) => app.fleet_at(revision).await?,
-        None => app.fleet(),
+    let class = match revision {
+        Some(_) => caller.past_class(),
+        None => caller.class(),
     };
-    let shown = app.read(move |app| {
-        let unknown = || Problem::not_found(format!("there is no cluster \"{id}\""));
-        show_manifests(
-            app,
-            &fleet,
-            fleet.cluster(&id).ok_or_else(unknown)?,
-            kind,
-            &caller.headers,
-        )
-    });
-    shown.await.ok_or_else(Problem::internal)?
+    let show = move |app: &App, out: &mut Writer| {
+        let fleet = match revision {
+            Some(revision) => app.fleet_at(&out.turn, revision)?,
+            None => app.fleet(),
+        };
+        let cluster = cluster_of(&fleet, &id)?;
+        show_manifests(out, app, &fleet, cluster, kind, &caller.headers)
+    };
+    respond(app, class, show).await
 }
 
 /// YAML, unless JSON is asked for.
-fn show_manifests(app: &App, fleet: &Fleet, cluster: &Cluster, kind: Option<String>, headers: &HeaderMap) -> Reply {
+fn show_manifests(
+    out: &mut Writer,
+    app: &App,
+    fleet: &Fleet,
+    cluster: &Cluster,
+    kind: Option<String>,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
     let wanted = kind.map(|name| {
         let mut kinds = fleet.kinds().definitions();
         let known = |kind: &&Arc<Kind>| {
             *kind.name == *name || kind.singular == name || kind.command == name || kind.path.as_deref() == Some(&name)
         };
         let kind = kinds.find(known).and_then(|kind| kind.path.clone());
-        kind.ok_or_else(|| Problem::bad_request(format!("kind=\"{name}\" is no kind that Flux asks for")))
+        kind.ok_or_else(|| Problem::bad_request(format!("kind=\"{}\" is no kind that Flux asks for", quote(&name))))
     });
     let wanted = wanted.transpose()?;
     let mut objects = Vec::new();
@@ -534,19 +529,20 @@ fn show_manifests(app: &App, fleet: &Fleet, cluster: &Cluster, kind: Option<Stri
         accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(kind)))
     };
     if accepts("json") && !accepts("yaml") {
-        return Ok(AxumJson(json!({"apiVersion": "v1", "kind": "List", "items": objects})).into_response());
+        return out.json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}));
     }
-    let mut text = String::new();
+    out.headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
     for object in &objects {
         let object = resourceset::to_yaml(object);
-        text.push_str("---\n");
-        text.push_str(&object.map_err(|error| Problem::invalid(vec![Violation::new("", error.to_string())]))?);
+        out.text("---\n")?;
+        out.text(&object.map_err(|error| Problem::invalid(vec![Violation::new("", error.to_string())]))?)?;
     }
-    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))], text).into_response())
+    Ok(())
 }
 
 /// The clusters that use a definition, each with what it effectively gets.
-fn references(fleet: &Fleet, name: &str, id: &str, caller: &Caller) -> Reply {
+fn references(out: &mut Writer, fleet: &Fleet, name: &str, id: &str, caller: &Caller) -> Result<(), Problem> {
     let mut query = caller.query()?;
     let page = Page::take(&mut query)?;
     let selector = query.take("selector")?;
@@ -558,19 +554,19 @@ fn references(fleet: &Fleet, name: &str, id: &str, caller: &Caller) -> Reply {
     let definitions = fleet.definitions(name).ok_or_else(Problem::internal)?;
     let definition = definitions.get(id).ok_or_else(Problem::internal)?;
     let users = definitions.users(id).filter_map(|user| fleet.cluster(user));
-    let users = users.filter(|cluster| {
-        selector
-            .as_ref()
-            .is_none_or(|selector| selector.matches(&clusters, cluster))
-    });
-    let users: Vec<_> = users.collect();
-    let shown = users.iter().skip(page.offset).take(page.limit);
-    let usages: Vec<_> = shown
-        .filter_map(|cluster| Usage::of(&kind, definition, cluster))
-        .collect();
-    let mut response = AxumJson(usages).into_response();
-    response.headers_mut().insert(TOTAL.clone(), users.len().into());
-    Ok(response)
+    let matcher = selector.as_ref().map(|selector| selector.on(&clusters));
+    let mut found = Vec::new();
+    for cluster in out.turn.until_stopped(users) {
+        let cluster = cluster?;
+        if matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster)) {
+            found.push(cluster);
+        }
+    }
+    out.headers.insert(TOTAL.clone(), found.len().into());
+    let shown = found.into_iter().skip(page.offset).take(page.limit);
+    out.text("[")?;
+    out.list(shown.filter_map(|cluster| Usage::of(&kind, definition, cluster)))?;
+    out.text("]")
 }
 
 /// A kind as `GET /kinds` lists it.
@@ -589,7 +585,14 @@ struct KindEntry<'a> {
 /// `GET /kinds`
 pub async fn kinds(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     caller.query()?.end("none")?;
-    let fleet = app.fleet();
+    let text = app.read(caller.class(), |app, _| kinds_text(&app.fleet())).await??;
+    let tag = fleet::document::Etag::of_bytes(text.as_bytes()).to_string();
+    let mut response = json_text(text);
+    response.headers_mut().insert(ETAG, etag(&tag));
+    Ok(unless_known(&caller.headers, response))
+}
+
+fn kinds_text(fleet: &Fleet) -> Result<String, Problem> {
     let entries = fleet.kinds().iter().map(|kind| KindEntry {
         name: &kind.name,
         singular: &kind.singular,
@@ -603,11 +606,7 @@ pub async fn kinds(State(app): State<Arc<App>>, caller: Caller) -> Reply {
         etag: kind.etag.to_string(),
         document: &kind.document,
     });
-    let text = serde_json::to_string(&entries.collect::<Vec<_>>()).map_err(|_| Problem::internal())?;
-    let tag = fleet::document::Etag::of_bytes(text.as_bytes()).to_string();
-    let mut response = json_text(text);
-    response.headers_mut().insert(ETAG, etag(&tag));
-    Ok(unless_known(&caller.headers, response))
+    serde_json::to_string(&entries.collect::<Vec<_>>()).map_err(|_| Problem::internal())
 }
 
 /// `GET /kinds/{kind}`: the document as it was put.
@@ -627,7 +626,9 @@ pub async fn kind(State(app): State<Arc<App>>, Path(name): Path<String>, caller:
         .unwrap_or_default();
     let mut response = match accept.contains("yaml") {
         true => {
-            let text = yaml::write(&kind.document.parse());
+            let document = kind.document.clone();
+            let text = app.read(caller.class(), move |_, _| yaml::write(&document.parse()));
+            let text = text.await?;
             ([(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))], text).into_response()
         }
         false => json_text(kind.document.as_str().to_owned()),
@@ -715,17 +716,15 @@ pub async fn changes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
         kind: query.take("kind")?,
         id: query.take("id")?,
         actor: query.take("actor")?,
+        ..AuditQuery::default()
     };
     query.end("after, limit, kind, id, actor")?;
     if feed::wants_lines(&caller.headers) {
         return feed::lines(app, wanted, limit).await;
     }
-    let _place = app.heavy().await;
-    let records = app.store.audit(&wanted).await?;
-    let records: Vec<_> = records.iter().map(store::AuditRecord::record).collect();
-    let mut response = AxumJson(records).into_response();
-    response
-        .headers_mut()
-        .insert(REVISION.clone(), app.fleet().revision().0.into());
-    Ok(response)
+    let show = move |app: &App, out: &mut Writer| {
+        out.headers.insert(REVISION.clone(), app.fleet().revision().0.into());
+        records::write_page(out, &*app.store, wanted)
+    };
+    respond(&app, caller.class(), show).await
 }

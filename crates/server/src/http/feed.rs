@@ -14,16 +14,19 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use fleet::log::{ChangeRecord, Digest, Head, Removed, Revision, RevisionRecord};
+use fleet::refusal::quote;
 use futures_util::stream;
 use serde::Serialize;
-use store::{AuditQuery, AuditRecord, StoreError};
+use store::{AuditQuery, StoreError, size_of_changes};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::crud::{Caller, REVISION, Reply};
 use super::poll::wants_gzip;
 use super::problem::Problem;
+use super::records::Reader;
 use crate::app::App;
 use crate::app::backup::{Backup, BackupError};
+use crate::app::reads::Class;
 
 static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Where the log ends, by number and digest: a follower knows from it how far behind it is.
@@ -43,53 +46,48 @@ pub(super) fn wants_lines(headers: &HeaderMap) -> bool {
 }
 
 /// `GET /changes` as lines: all the records there are, unless there is a limit.
-pub(super) async fn lines(app: Arc<App>, mut query: AuditQuery, limit: Option<u64>) -> Reply {
-    const AT_ONCE: u64 = 500;
+pub(super) async fn lines(app: Arc<App>, query: AuditQuery, limit: Option<u64>) -> Reply {
     let revision = app.fleet().revision();
-    query.limit = AT_ONCE as usize;
+    let records = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let place = app.streams.clone().try_acquire_owned();
+    let place = place.map_err(|_| Problem::unavailable("too many follow the log already"))?;
     let mut export = Lines {
-        until: revision,
-        left: limit,
-        query,
+        reader: Reader::until(query, records, revision),
         app,
+        _place: place,
     };
     // Before anything is sent, so that what cannot be read is a problem and not half a reply.
     let first = export.next().await?;
     let pages = stream::try_unfold((first, export), |(page, mut export)| async move {
         let Some(page) = page else { return Ok(None) };
-        let next = export.next().await?;
-        Ok::<_, StoreError>(Some((page, (next, export))))
+        let next = export
+            .next()
+            .await
+            .map_err(|_| io::Error::other("the log cannot be read"))?;
+        Ok::<_, io::Error>(Some((page, (next, export))))
     });
     let headers = [(CONTENT_TYPE, LINES), (REVISION.clone(), revision.0.into())];
     Ok((headers, Body::from_stream(pages)).into_response())
 }
 
+/// An export of the log. It takes as long as the client likes, so it has a place among the heavy reads only while it reads.
 struct Lines {
     app: Arc<App>,
-    query: AuditQuery,
-    /// Where the log ended when it was asked for: it may grow faster than it is read.
-    until: Revision,
-    /// How many records may still come; a revision is not split for it.
-    left: Option<u64>,
+    /// Ends where the log ended when it was asked for: it may grow faster than it is read.
+    reader: Reader,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Lines {
-    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        if let Some(left) = self.left {
-            if left == 0 {
-                return Ok(None);
-            }
-            self.query.limit = self.query.limit.min(usize::try_from(left).unwrap_or(usize::MAX));
-        }
-        let _place = self.app.heavy().await;
-        let records = self.app.store.audit(&self.query).await?;
-        let records: Vec<_> = records.iter().filter(|record| record.revision <= self.until).collect();
-        let Some(last) = records.last() else { return Ok(None) };
-        self.query.after = Some(last.revision);
-        self.left = self.left.map(|left| left.saturating_sub(records.len() as u64));
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        let _turn = self.app.turn(Class::Stream).await?;
+        let Some(records) = self.reader.next(&*self.app.store).await? else {
+            return Ok(None);
+        };
         let mut text = Vec::new();
-        for record in records {
-            add_line(&mut text, &AuditRecord::record(record));
+        for record in &records {
+            add_line(&mut text, &record.record());
+            tokio::task::yield_now().await;
         }
         Ok(Some(text.into()))
     }
@@ -106,7 +104,8 @@ fn add_line(text: &mut Vec<u8>, value: &impl Serialize) {
     text.push(b'\n');
 }
 
-/// A revision as an event: everything that its digest covers, so that a follower can check the chain and keep the log.
+/// A revision as an event: everything that its digest covers, so that a follower can check the chain and keep the log. The
+/// changes come behind it.
 #[derive(Serialize)]
 struct Event<'a> {
     revision: Revision,
@@ -117,7 +116,6 @@ struct Event<'a> {
     digest: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<&'a Removed>,
-    changes: Vec<ChangeRecord<'a>>,
 }
 
 /// `GET /changes/stream`: each revision as it comes, as server-sent events.
@@ -152,6 +150,7 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
         app,
         at,
         digest,
+        open: None,
         met: false,
         served,
         _place: place,
@@ -187,7 +186,7 @@ fn place(text: &str) -> Result<(Revision, Option<Digest>), Problem> {
     let place = number.or_else(|| Head::parse(text).map(|head| (head.revision, Some(head.digest))));
     place.ok_or_else(|| {
         let expected = "a revision from 0 is expected, or one with its digest, as in 57:8f3c…";
-        Problem::bad_request(format!("after=\"{text}\": {expected}"))
+        Problem::bad_request(format!("after=\"{}\": {expected}", quote(text)))
     })
 }
 
@@ -218,6 +217,8 @@ struct Feed {
     /// The last revision that was sent, and its digest, where the client did not say only its number.
     at: Revision,
     digest: Option<Digest>,
+    /// The digest of the revision behind it, of which only so many changes were sent.
+    open: Option<(Digest, usize)>,
     /// Whether that one was served here. A client may come from a replica that is ahead of this one.
     met: bool,
     served: watch::Receiver<Revision>,
@@ -225,8 +226,9 @@ struct Feed {
 }
 
 impl Feed {
-    /// How many revisions are read at a time.
+    /// How much is read at a time: a few revisions, or a part of one.
     const AT_ONCE: usize = 4;
+    const PART: usize = 256 << 10;
     /// When nothing happens, who is gone is found by writing to it.
     const ALIVE: Duration = Duration::from_secs(15);
     /// Under many writes, many followers read a few revisions at a time, not each at its own.
@@ -256,42 +258,93 @@ impl Feed {
 
     /// What follows, as far as it is served. The outer None: there is nothing to be had any more.
     async fn read(&mut self, served: Revision) -> Option<Option<Bytes>> {
+        let begun = self.open.map_or(0, |(_, sent)| sent);
         let page = {
-            let _place = self.app.heavy().await;
-            self.app.store.changes(self.at, Self::AT_ONCE).await
+            // Nothing is lost by waiting: what was not read stays in the store.
+            let Ok(_turn) = self.app.turn(Class::Stream).await else {
+                return Some(None);
+            };
+            self.app.store.log(self.at, begun, Self::AT_ONCE, Self::PART).await
         };
         let page = page
             .inspect_err(|error| tracing::warn!(%error, "a stream of changes ends"))
             .ok()?;
+        let size: usize = page.iter().map(|record| size_of_changes(&record.changes)).sum();
+        let cut = (size >= Self::PART).then_some(page.len());
         let mut text = Vec::new();
-        for record in page.iter().filter(|record| record.revision <= served) {
-            // The same numbers may have been given out again: what does not rest on what was sent is of another history.
-            let rests = self.digest.is_none_or(|last| record.chained(last) == record.digest);
-            if record.revision != self.at.next() || !rests {
+        for (n, record) in page.iter().enumerate().filter(|(_, record)| record.revision <= served) {
+            let ends = cut != Some(n + 1);
+            if record.revision != self.at.next() || !self.continues(record, ends).await {
                 return None;
             }
-            self.at = record.revision;
-            self.digest = Some(record.digest);
-            add_event(&mut text, record);
+            add_part(&mut text, record, self.open.map(|(_, sent)| sent), ends);
+            if ends {
+                (self.at, self.digest, self.open) = (record.revision, Some(record.digest), None);
+            } else {
+                let sent = self.open.map_or(0, |(_, sent)| sent);
+                self.open = Some((record.digest, sent + record.changes.len()));
+            }
         }
         Some((!text.is_empty()).then(|| text.into()))
     }
+
+    /// Whether a revision, or a part of it, rests on what was sent. The same numbers may have been given out again, in another
+    /// history.
+    async fn continues(&self, record: &RevisionRecord, whole: bool) -> bool {
+        match (self.open, self.digest) {
+            (Some((digest, _)), _) => record.digest == digest,
+            (None, None) => true,
+            (None, Some(last)) if whole => record.chained(last) == record.digest,
+            // The chain is made from the whole revision, which is not at hand.
+            (None, Some(digest)) => {
+                let last = Head {
+                    revision: self.at,
+                    digest,
+                };
+                self.app.store.holds(last).await.unwrap_or(false)
+            }
+        }
+    }
 }
 
-fn add_event(text: &mut Vec<u8>, record: &RevisionRecord) {
-    let event = Event {
-        revision: record.revision,
-        at: &record.author.at,
-        actor: &record.author.actor,
-        request_id: &record.author.request_id,
-        reason: record.author.reason.as_deref(),
-        digest: record.digest.to_string(),
-        removed: (record.removed.count() > 0).then_some(&record.removed),
-        changes: record.records().collect(),
-    };
-    text.extend_from_slice(format!("id: {}\ndata: ", record.revision).as_bytes());
-    add_line(text, &event);
-    text.push(b'\n');
+/// Adds an event, or the next part of one of which so many changes were sent.
+fn add_part(text: &mut Vec<u8>, record: &RevisionRecord, sent: Option<usize>, ends: bool) {
+    if sent.is_none() {
+        let event = Event {
+            revision: record.revision,
+            at: &record.author.at,
+            actor: &record.author.actor,
+            request_id: &record.author.request_id,
+            reason: record.author.reason.as_deref(),
+            digest: record.digest.to_string(),
+            removed: (record.removed.count() > 0).then_some(&record.removed),
+        };
+        let event = serde_json::to_string(&event).unwrap_or_default();
+        let opening = event.strip_suffix('}').unwrap_or_default();
+        text.extend_from_slice(format!("id: {}\ndata: {opening},\"changes\":[", record.revision).as_bytes());
+    }
+    let first = sent.unwrap_or_default();
+    for (n, change) in record.changes.iter().enumerate() {
+        let record = ChangeRecord {
+            revision: record.revision,
+            index: first + n,
+            author: &record.author,
+            change,
+        };
+        if first + n > 0 {
+            text.push(b',');
+        }
+        let start = text.len();
+        if let Err(error) = serde_json::to_writer(&mut *text, &record) {
+            // The follower finds that the digest does not fit.
+            tracing::error!(%error, "a record of the log cannot be shown");
+            text.truncate(start);
+            text.extend_from_slice(b"null");
+        }
+    }
+    if ends {
+        text.extend_from_slice(b"]}\n\n");
+    }
 }
 
 /// `GET /backup`: what `flux-resourceset backup` writes, packed on the way for who takes that.

@@ -1,60 +1,71 @@
 //! The past: what a resource was, what changed between two revisions, and the way back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::Json as AxumJson;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use fleet::Fleet;
 use fleet::history::Scope;
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, KINDS};
 use fleet::log::{Revision, RevisionRecord};
-use fleet::refusal::Violation;
+use fleet::refusal::{Violation, quote};
 use fleet::selector::Selector;
 use fleet::snapshot::Poll;
 use serde_json::Value;
-use store::{AuditQuery, AuditRecord};
+use store::AuditQuery;
 
+use super::body::{Writer, respond};
 use super::crud::{Caller, Options, REVISION, Reply, changes_of, json_text};
 use super::plan;
 use super::problem::Problem;
+use super::records::{Reader, write_rest};
 use super::request::{self, MOST_DOCUMENT, Page};
 use crate::app::App;
 use crate::app::engine::WriteRequest;
 use crate::app::history::Back;
+use crate::app::reads::{Class, Turn};
 
 /// `GET /{kind}/{id}/history` and `GET /kinds/{kind}/history`
-pub async fn history(app: &App, kind: &str, id: &str, caller: &Caller) -> Reply {
+pub async fn history(app: &Arc<App>, kind: String, id: String, caller: &Caller) -> Reply {
     const USUAL: u64 = 100;
     const MOST: u64 = 10_000;
     let mut query = caller.query()?;
     let wanted = AuditQuery {
         after: query.number("after", 0)?.map(Revision),
         limit: usize::try_from(query.number("limit", 1)?.unwrap_or(USUAL).min(MOST)).unwrap_or_default(),
-        kind: Some(kind.to_owned()),
-        id: Some(id.to_owned()),
-        actor: None,
+        kind: Some(kind.clone()),
+        id: Some(id.clone()),
+        ..AuditQuery::default()
     };
     query.end("after, limit")?;
-    let _place = app.heavy().await;
-    let records = app.store.audit(&wanted).await?;
-    // A page beyond the end is empty; a resource that never was is something else.
-    let known = || app.fleet().document(kind, id).is_some();
-    if records.is_empty() && wanted.after.is_none_or(|after| after == Revision::ZERO) && !known() {
-        return Err(Problem::not_found(match app.store.checkpoint().await? {
-            None => format!("there never was \"{id}\" among the {kind}"),
-            Some(checkpoint) => {
-                let begins = checkpoint.head.revision;
-                format!(
-                    "there is no \"{id}\" among the {kind}, and the log, which begins after revision {begins}, knows none"
-                )
-            }
-        }));
+    let from_the_start = wanted.after.is_none_or(|after| after == Revision::ZERO);
+    let show = move |app: &App, out: &mut Writer| {
+        let mut reader = Reader::page(wanted);
+        let first = out.turn.wait(reader.next(&*app.store))?;
+        // A page beyond the end is empty; a resource that never was is something else.
+        if first.is_none() && from_the_start && app.fleet().document(&kind, &id).is_none() {
+            return Err(never_was(&out.turn, app, &kind, &id));
+        }
+        write_rest(out, &*app.store, reader, first)
+    };
+    respond(app, caller.class(), show).await
+}
+
+fn never_was(turn: &Turn, app: &App, kind: &str, id: &str) -> Problem {
+    let (kind, id) = (quote(kind), quote(id));
+    match turn.wait(app.store.checkpoint()) {
+        Err(error) => error.into(),
+        Ok(None) => Problem::not_found(format!("there never was \"{id}\" among the {kind}")),
+        Ok(Some(checkpoint)) => {
+            let begins = checkpoint.head.revision;
+            Problem::not_found(format!(
+                "there is no \"{id}\" among the {kind}, and the log, which begins after revision {begins}, knows none"
+            ))
+        }
     }
-    let records: Vec<_> = records.iter().map(AuditRecord::record).collect();
-    Ok(AxumJson(records).into_response())
 }
 
 /// What a resource was at a revision: what stood before its next change, or what stands now if there was none.
@@ -75,6 +86,7 @@ pub async fn resource_at(app: &App, kind: &str, id: &str, revision: Revision) ->
         Some(record) => record.change.before,
         None => now.document(kind, id).map(|document| document.body),
     };
+    let (kind, id) = (quote(kind), quote(id));
     found.ok_or_else(|| Problem::not_found(format!("there was no \"{id}\" among the {kind} at revision {revision}")))
 }
 
@@ -91,7 +103,10 @@ pub async fn inputs(
     let revision = query.number("revision", 0)?.map(Revision);
     query.end("revision")?;
     let fleet = match revision {
-        Some(revision) => app.fleet_at(revision).await?,
+        Some(revision) => {
+            let found = app.read(caller.past_class(), move |app, turn| app.fleet_at(turn, revision));
+            found.await??
+        }
         None => app.fleet(),
     };
     let then = || {
@@ -100,11 +115,13 @@ pub async fn inputs(
             .unwrap_or_default()
     };
     let cluster = fleet.cluster(&id);
-    let cluster = cluster.ok_or_else(|| Problem::not_found(format!("there is no cluster \"{id}\"{}", then())))?;
+    let unknown = || Problem::not_found(format!("there is no cluster \"{}\"{}", quote(&id), then()));
+    let cluster = cluster.ok_or_else(unknown)?;
     match fleet.poll(&cluster.head().dns, &path) {
         Poll::Reply(reply) => Ok(json_text(reply.identity())),
         Poll::Breach(breach) => Err(Problem::broken_reply(&breach)),
         Poll::UnknownCluster | Poll::UnknownKind => {
+            let path = quote(&path);
             Err(Problem::not_found(format!("no kind has the path \"{path}\"{}", then())))
         }
     }
@@ -120,9 +137,20 @@ pub async fn diff(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let to = query.number("to", 0)?.map_or(now.revision(), Revision);
     let selector = query.take("selector")?;
     query.end("from, to, selector, limit, offset")?;
-    let mut difference = app.difference(from, to).await?;
+    let show = move |app: &App, out: &mut Writer| show_diff(out, app, (from, to), selector.as_deref(), page);
+    respond(&app, caller.past_class(), show).await
+}
+
+fn show_diff(
+    out: &mut Writer,
+    app: &App,
+    (from, to): (Revision, Revision),
+    selector: Option<&str>,
+    page: Page,
+) -> Result<(), Problem> {
+    let mut difference = app.difference(&out.turn, from, to)?;
     if let Some(selector) = selector {
-        let wanted = selected(&app, &selector, [from, to]).await?;
+        let wanted = selected(&out.turn, selector, &difference.fleets)?;
         difference
             .effect
             .clusters
@@ -142,21 +170,21 @@ pub async fn diff(State(app): State<Arc<App>>, caller: Caller) -> Reply {
         removed: Default::default(),
         digest: Default::default(),
     };
-    Ok(plan::show_difference(from, &record, difference.effect, page))
+    drop(difference.fleets);
+    plan::show_difference(out, from, record, difference.effect, page)
 }
 
-/// The clusters that a selector matches at one of two revisions.
-async fn selected(
-    app: &App,
-    selector: &str,
-    revisions: [Revision; 2],
-) -> Result<std::collections::BTreeSet<String>, Problem> {
-    let mut found = std::collections::BTreeSet::new();
+/// The clusters that a selector matches in one of two fleets.
+fn selected(turn: &Turn, selector: &str, fleets: &[Arc<Fleet>]) -> Result<BTreeSet<String>, Problem> {
+    let mut found = BTreeSet::new();
     let mut failed = None;
-    for revision in revisions {
-        let fleet: Arc<Fleet> = app.fleet_at(revision).await?;
-        match Selector::for_fleet(selector, &fleet) {
-            Ok(selector) => found.extend(selector.select(&fleet).map(|cluster| cluster.document().id.to_string())),
+    for fleet in fleets {
+        match Selector::for_fleet(selector, fleet) {
+            Ok(selector) => {
+                for cluster in turn.until_stopped(selector.select(fleet)) {
+                    found.insert(cluster?.document().id.to_string());
+                }
+            }
             Err(error) => failed = Some(error),
         }
     }
@@ -177,10 +205,12 @@ pub async fn rollback(State(app): State<Arc<App>>, caller: Caller, body: Body) -
         ..WriteRequest::default()
     };
     if options.dry_run {
-        return Ok(plan::show(
-            app.plan_back(&back, write, options.rendered()).await?,
-            options.page,
-        ));
+        let (rendered, page) = (options.rendered(), options.page);
+        let show = move |app: &App, out: &mut Writer| {
+            let plan = app.plan_back(&out.turn, &back, write, rendered)?;
+            plan::show(out, plan, page)
+        };
+        return respond(&app, Class::Plan, show).await;
     }
     let written = app.go_back(&back, write).await?;
     let mut response: Response = changes_of(&written);
@@ -252,7 +282,7 @@ pub fn document_at(body: &Json, revision: Revision) -> Response {
 
 /// `GET /kinds/{kind}/history`
 pub async fn kind_history(State(app): State<Arc<App>>, Path(kind): Path<String>, caller: Caller) -> Reply {
-    history(&app, KINDS, &kind, &caller).await
+    history(&app, KINDS.to_owned(), kind, &caller).await
 }
 
 #[cfg(test)]

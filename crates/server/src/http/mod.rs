@@ -1,5 +1,6 @@
 //! The HTTP side: routes, who may use them, and how errors look.
 
+pub mod body;
 mod connections;
 pub mod crud;
 pub mod feed;
@@ -10,6 +11,7 @@ pub mod openapi;
 pub mod plan;
 pub mod poll;
 pub mod problem;
+pub mod records;
 pub mod request;
 pub mod service;
 

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 use fleet::kind::{CLUSTERS, DECOMMISSIONS, Kind, Kinds, RELEASED_NAMES};
+use fleet::selector::MOST_BYTES;
 use serde_json::{Map, Value, json};
 
 use crate::config::Mode;
@@ -685,7 +686,7 @@ fn flux_paths(kinds: &Kinds, paths: &mut Map<String, Value>) {
         .query(
             "selector",
             "Only clusters that this Kubernetes label selector matches.",
-            &text,
+            &selector(),
         )
         .query(
             "shard",
@@ -696,7 +697,8 @@ fn flux_paths(kinds: &Kinds, paths: &mut Map<String, Value>) {
         .answer_plain(304, "The list is still the one that If-None-Match names.")
         .problem(400, "A parameter that is not known or makes no sense.")
         .problem(404, "There never was a cluster.")
-        .problem(422, "The list is larger than Flux takes.");
+        .problem(422, "The list is larger than Flux takes.")
+        .problem(503, LATE);
     add(paths, "/api/v2/flux/clusters", "get", list);
     for kind in kinds.definitions() {
         let Some(path) = &kind.path else { continue };
@@ -739,11 +741,10 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         list = list.query(&filter.name, &filter.description, &filter.schema);
     }
     if name == CLUSTERS {
-        let text = json!({"type": "string"});
         list = list.query(
             "selector",
             "Only clusters that this Kubernetes label selector matches.",
-            &text,
+            &selector(),
         );
         list = list.problem(422, "A selector whose key means nothing.");
     }
@@ -753,7 +754,8 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
             "The resources; X-Total-Count says how many there are.",
             json!({"type": "array", "items": schema}),
         )
-        .problem(400, "A parameter that is not known or makes no sense.");
+        .problem(400, "A parameter that is not known or makes no sense.")
+        .problem(503, LATE);
     let path = format!("/{name}");
     add(paths, &path, "get", list);
 
@@ -841,7 +843,7 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         .query("after", "Only revisions after this one.", &number)
         .query(
             "limit",
-            "How many records, at most 10000 at a time.",
+            "How many records, at most 10000 at a time. A page ends earlier, with a revision, when it has 8 MiB of documents: go on until one is empty.",
             &json!({"type": "integer", "minimum": 1, "default": 100}),
         );
     let change = json!({"$ref": "#/components/schemas/change"});
@@ -916,15 +918,12 @@ fn resource_paths(kind: &Kind, paths: &mut Map<String, Value>) {
         let operation = Operation::new(name, format!("references_{singular}"), summary)
             .reads()
             .paged();
-        let operation = operation.query(
-            "selector",
-            "Only clusters that this selector matches.",
-            &json!({"type": "string"}),
-        );
+        let operation = operation.query("selector", "Only clusters that this selector matches.", &selector());
         let operation = missing(id(operation))
             .answer(200, "The clusters.", json!({"type": "array", "items": usage}))
             .problem(400, "A parameter that is not known or makes no sense.")
-            .problem(422, "A selector whose key means nothing.");
+            .problem(422, "A selector whose key means nothing.")
+            .problem(503, LATE);
         add(paths, &format!("/{name}/{{id}}/references"), "get", operation);
     }
 }
@@ -991,7 +990,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
             "id": {"type": "string", "description": "Of what is written; of the definition, for assign, unassign and patch."},
             "value": {"type": "object", "description": "The document; for merge what changes, for assign the overrides."},
             "cluster": {"type": "string", "description": "For assign, unassign and patch: the cluster."},
-            "selector": {"type": "string", "description": "In place of `cluster`, or of the `id` of clusters to merge: those that match; `*` for all."},
+            "selector": {"type": "string", "maxLength": MOST_BYTES, "description": "In place of `cluster`, or of the `id` of clusters to merge: those that match; `*` for all."},
             "set": {"type": "object", "description": "For patch: values by their paths."},
             "unset": {"type": "array", "description": "For patch: paths to take away.", "items": text},
             "cascade": {"type": "boolean", "description": "For delete: also the references to it."},
@@ -1039,7 +1038,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
             "revision": {"type": "integer", "minimum": 0, "description": "Restore what was at this revision."},
             "kind": {"type": "string", "description": "With `id`: only this resource."},
             "id": text,
-            "selector": {"type": "string", "description": "Only the clusters that match, now or then."},
+            "selector": {"type": "string", "maxLength": MOST_BYTES, "description": "Only the clusters that match, now or then."},
             "undo": {"type": "integer", "minimum": 1, "description": "Instead: take back this one revision."},
             "reason": text,
         },
@@ -1072,7 +1071,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         .paged()
         .query("from", "The one revision.", &revision)
         .query("to", "The other; the current one unless given.", &revision)
-        .query("selector", "Only clusters that match, at one of them.", &text)
+        .query("selector", "Only clusters that match, at one of them.", &selector())
         .answer(
             200,
             "The difference.",
@@ -1082,7 +1081,10 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         .problem(404, "There is no such revision.")
         .problem(410, COMPACTED)
         .problem(422, "A selector whose key means nothing.")
-        .problem(503, "The store cannot be read at the moment.");
+        .problem(
+            503,
+            "The store cannot be read at the moment, or the read took longer than 30 s.",
+        );
     add(paths, "/diff", "get", diff);
 
     let history = Operation::new("kinds", "history_kind", "Every change of a kind.").reads();
@@ -1090,7 +1092,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         .query("after", "Only revisions after this one.", &revision)
         .query(
             "limit",
-            "How many records, at most 10000 at a time.",
+            "How many records, at most 10000 at a time. A page ends earlier, with a revision, when it has 8 MiB of documents: go on until one is empty.",
             &json!({"type": "integer", "minimum": 1, "default": 100}),
         )
         .answer(
@@ -1113,7 +1115,7 @@ fn admin_paths(paths: &mut Map<String, Value>) {
         )
         .query(
             "limit",
-            "How many records, at most 10000 at a time; a page goes on to the end of its last revision. Lines (application/x-ndjson) have no limit of their own.",
+            "How many records, at most 10000 at a time; a page goes on to the end of its last revision. A page ends earlier, with a revision, when it has 8 MiB of documents: go on with `after` until one is empty. Lines (application/x-ndjson) have no limit of their own.",
             &json!({"type": "integer", "minimum": 1, "default": 100}),
         )
         .query("kind", "Only this kind.", &text)
@@ -1215,6 +1217,12 @@ impl NameRecords {
     }
 }
 
+/// The schema of a selector. It also has bounds that a schema cannot say: 64 requirements, and 256 values in all of them.
+fn selector() -> Value {
+    json!({"type": "string", "maxLength": MOST_BYTES})
+}
+
+const LATE: &str = "The read took longer than 30 s, or waited so long for others: try again, or ask for less.";
 const COMPACTED: &str = "Some of these revisions were compacted and are no longer kept.";
 
 /// What is read as it comes.

@@ -1,24 +1,25 @@
 //! The plan of a write, as it is sent: what a dry run is answered with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use axum::response::Response;
 use fleet::effect::Effect;
 use fleet::json::Json;
 use fleet::log::{Action, Revision, RevisionRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::crud::{REVISION, stream};
+use super::body::Writer;
+use super::crud::REVISION;
+use super::problem::Problem;
 use super::request::Page;
 use crate::app::Plan;
 
 /// How many warnings are listed: a plan for a large fleet may have some for each cluster. The sums count all of them.
 const MOST_WARNINGS: usize = 1000;
 
-/// The plan, its clusters in pieces: there may be as many as the fleet has.
-pub fn show(plan: Plan, page: Page) -> Response {
-    let changes: Vec<_> = plan.record.records().collect();
+/// The plan. Its clusters are written one by one: there may be as many as the fleet has.
+pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     let losing = plan.effect.clusters.iter().filter(|cluster| cluster.loses());
     let losing: Vec<&str> = losing.map(|cluster| &*cluster.id).collect();
     let removals = json!({
@@ -27,22 +28,15 @@ pub fn show(plan: Plan, page: Page) -> Response {
         "budget": plan.removals.budget,
         "clusters": losing,
     });
-    let opening = format!(
-        r#"{{"plan":"{}","base":{},"changes":{},"clusters":["#,
-        plan.digest,
-        plan.base,
-        text(&changes)
-    );
-    let ending = format!(
-        r#"],"totals":{},"removals":{removals},"relabelled":{},"warnings":{}}}"#,
-        json!(Totals::of(&plan.effect)),
-        relabelled(&plan.effect),
-        warnings(&plan.effect)
-    );
-    let base = plan.base.0;
+    out.headers.insert(REVISION.clone(), plan.base.0.into());
+    let (digest, base) = (plan.digest, plan.base);
+    out.text(&format!(r#"{{"plan":"{digest}","base":{base},"changes":["#))?;
+    out.list(plan.record.records())?;
+    out.text(r#"],"clusters":["#)?;
+    let ending = ending(&plan.effect, &format!(r#""removals":{removals},"#));
     let clusters = plan.effect.clusters.into_iter().skip(page.offset).take(page.limit);
     let mut objects = plan.objects.into_iter();
-    let clusters = clusters.map(move |cluster| {
+    for (n, cluster) in clusters.enumerate() {
         let mut text = serde_json::to_string(&cluster).unwrap_or_default();
         if let Some(objects) = objects.next() {
             let objects = match objects {
@@ -52,53 +46,51 @@ pub fn show(plan: Plan, page: Page) -> Response {
             text.truncate(text.len() - 1);
             text.push_str(&format!(r#","objects":{objects}}}"#));
         }
-        text
-    });
-    let mut response = stream(opening, clusters, ending);
-    response.headers_mut().insert(REVISION.clone(), base.into());
-    response
+        out.text(if n > 0 { "," } else { "" })?;
+        out.text(&text)?;
+    }
+    out.text(&ending)
 }
 
-/// Straight to text: as values, the documents of a large fleet would take thirty times their size.
-fn text(changes: &impl Serialize) -> String {
-    serde_json::to_string(changes).unwrap_or_default()
+/// What stands behind the clusters.
+fn ending(effect: &Effect, more: &str) -> String {
+    format!(
+        r#"],"totals":{},{more}"relabelled":{},"warnings":{}}}"#,
+        json!(Totals::of(effect)),
+        relabelled(effect),
+        warnings(effect)
+    )
 }
 
 /// What differs between two revisions, in the shape of a plan.
-pub fn show_difference(from: Revision, record: &RevisionRecord, effect: Effect, page: Page) -> Response {
+pub fn show_difference(
+    out: &mut Writer,
+    from: Revision,
+    record: RevisionRecord,
+    effect: Effect,
+    page: Page,
+) -> Result<(), Problem> {
     #[derive(Serialize)]
-    struct Changed<'a> {
+    struct Changed {
         action: Action,
-        kind: &'a str,
-        id: &'a str,
-        before: &'a Option<Json>,
-        after: &'a Option<Json>,
+        kind: Arc<str>,
+        id: Arc<str>,
+        before: Option<Json>,
+        after: Option<Json>,
     }
-    let changes: Vec<_> = record
-        .changes
-        .iter()
-        .map(|change| Changed {
-            action: change.action(),
-            kind: &change.kind,
-            id: &change.id,
-            before: &change.before,
-            after: &change.after,
-        })
-        .collect();
-    let opening = format!(
-        r#"{{"from":{from},"to":{},"changes":{},"clusters":["#,
-        record.revision,
-        text(&changes)
-    );
-    let ending = format!(
-        r#"],"totals":{},"relabelled":{},"warnings":{}}}"#,
-        json!(Totals::of(&effect)),
-        relabelled(&effect),
-        warnings(&effect)
-    );
-    let clusters = effect.clusters.into_iter().skip(page.offset).take(page.limit);
-    let clusters = clusters.map(|cluster| serde_json::to_string(&cluster).unwrap_or_default());
-    stream(opening, clusters, ending)
+    out.text(&format!(r#"{{"from":{from},"to":{},"changes":["#, record.revision))?;
+    // Each is dropped when it was sent.
+    out.list(record.changes.into_iter().map(|change| Changed {
+        action: change.action(),
+        kind: change.kind,
+        id: change.id,
+        before: change.before,
+        after: change.after,
+    }))?;
+    out.text(r#"],"clusters":["#)?;
+    let ending = ending(&effect, "");
+    out.list(effect.clusters.into_iter().skip(page.offset).take(page.limit))?;
+    out.text(&ending)
 }
 
 /// What the effect comes to.

@@ -14,12 +14,14 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use fleet::document::Etag;
 use fleet::inputs::Reply;
+use fleet::refusal::quote;
 use fleet::snapshot::Poll;
 use percent_encoding::percent_decode_str;
 
 use super::observe::{self, REQUEST_ID};
 use super::problem::Problem;
 use super::request::Query;
+use crate::app::reads::Class;
 use crate::app::{App, ListError, ListQuery};
 use crate::metrics::PollLabels;
 use crate::tokens::Right;
@@ -74,7 +76,7 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
     let unknown = || {
         (
             Cow::Borrowed("none"),
-            Err(Problem::not_found(format!("there is nothing at {}", uri.path()))),
+            Err(Problem::not_found(format!("there is nothing at {}", quote(uri.path())))),
         )
     };
     let segments = uri.path().strip_prefix(PREFIX).and_then(|rest| rest.split_once('/'));
@@ -94,11 +96,14 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
         Poll::Reply(reply) => (path, Ok(reply)),
         Poll::UnknownCluster => (
             path,
-            Err(Problem::not_found(format!("no cluster has the DNS name \"{dns}\""))),
+            Err(Problem::not_found(format!(
+                "no cluster has the DNS name \"{}\"",
+                quote(&dns)
+            ))),
         ),
         Poll::UnknownKind => (
             Cow::Borrowed("none"),
-            Err(Problem::not_found(format!("no kind has the path \"{path}\""))),
+            Err(Problem::not_found(format!("no kind has the path \"{}\"", quote(&path)))),
         ),
         Poll::Breach(breach) => (path, Err(Problem::broken_reply(&breach))),
     }
@@ -122,8 +127,9 @@ async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
     if fleet.clusters().is_empty() && fleet.decommissions().is_empty() && fleet.released_names().is_empty() {
         return Err(Problem::not_found("this fleet never had a cluster"));
     }
-    let found = app.read(move |app| app.cluster_list(&wanted)).await;
-    found.ok_or_else(Problem::internal)?.map_err(|error| match error {
+    let found = app.read(Class::Flux, move |app, turn| app.cluster_list(&wanted, turn));
+    found.await?.map_err(|error| match error {
+        ListError::Stopped(stop) => stop.into(),
         ListError::Selector(error) => Problem::bad_request(error.to_string()),
         ListError::Breach(breach) => Problem::list_too_large(&breach),
     })
@@ -151,7 +157,8 @@ fn list_query(app: &App, uri: &Uri) -> Result<ListQuery, Problem> {
             .and_then(|kind| kind.schema["properties"]["environment"]["enum"].as_array().cloned());
         if options.is_some_and(|options| !options.iter().any(|option| option == environment.as_str())) {
             return Err(Problem::bad_request(format!(
-                "\"{environment}\" is not an environment of this fleet"
+                "\"{}\" is not an environment of this fleet",
+                quote(environment)
             )));
         }
     }
@@ -163,9 +170,10 @@ fn shard(text: &str) -> Result<(u32, u32), Problem> {
     let parsed = text
         .split_once('/')
         .and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
-    parsed
-        .filter(|(part, parts)| part < parts)
-        .ok_or_else(|| Problem::bad_request(format!("shard=\"{text}\": i/n is expected, with i from 0 to n-1")))
+    parsed.filter(|(part, parts)| part < parts).ok_or_else(|| {
+        let text = quote(text);
+        Problem::bad_request(format!("shard=\"{text}\": i/n is expected, with i from 0 to n-1"))
+    })
 }
 
 /// A reply in the encoding that the client takes, or 304 if it has it.
@@ -190,7 +198,7 @@ fn reply(headers: &HeaderMap, reply: &Reply) -> Response {
     response
 }
 
-fn tag(etag: Etag, gzip: bool) -> HeaderValue {
+pub(super) fn tag(etag: Etag, gzip: bool) -> HeaderValue {
     let text = match gzip {
         true => format!("\"{:032x}-gzip\"", etag.0),
         false => format!("\"{:032x}\"", etag.0),

@@ -4,12 +4,13 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fleet::inputs::Breach;
-use fleet::refusal::{Reason, Refusal, Removals, Violation};
+use fleet::refusal::{MOST_DETAIL, Reason, Refusal, Removals, Violation, quote, shorten};
 use fleet::selector::SelectorError;
 use serde::Serialize;
 
 use crate::app::engine::WriteError;
 use crate::app::history::{BackError, PastError};
+use crate::app::reads::{self, Stop};
 
 /// What is answered when something is refused.
 #[derive(Clone, Debug)]
@@ -39,6 +40,22 @@ struct More {
     resources: Vec<String>,
 }
 
+/// How long the lists of a problem may be, in bytes: errors, and clusters or resources that are in the way. Whatever was sent,
+/// a problem stays small.
+const MOST_ERRORS: usize = 32 << 10;
+const MOST_NAMES: usize = 16 << 10;
+
+/// As many items as fit, and at least one.
+fn fitting<T>(items: &[T], most: usize, size: impl Fn(&T) -> usize) -> &[T] {
+    let mut taken = 0;
+    let fits = |item: &&T| {
+        taken += size(*item);
+        taken <= most
+    };
+    let count = items.iter().take_while(fits).count();
+    &items[..count.max(1).min(items.len())]
+}
+
 /// The last segment of the `type` of a refusal.
 pub fn name_of(reason: Reason) -> &'static str {
     match reason {
@@ -60,7 +77,7 @@ impl Problem {
         Problem {
             status,
             name,
-            detail: detail.into().into_boxed_str(),
+            detail: shorten(detail.into(), MOST_DETAIL).into_boxed_str(),
             errors: Vec::new(),
             clusters: Box::default(),
             more: None,
@@ -92,6 +109,7 @@ impl Problem {
     }
 
     pub fn method_not_allowed(method: &Method, allowed: &'static str) -> Self {
+        let method = quote(method.as_str());
         let detail = format!("{method} means nothing here; allowed: {allowed}");
         let mut problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail);
         problem.header = Some(("allow", allowed));
@@ -127,12 +145,15 @@ impl Problem {
     }
 
     pub fn unsupported_media_type(given: &str, known: &str) -> Self {
-        let detail = format!("the content type \"{given}\" is not one of {known}");
+        let detail = format!("the content type \"{}\" is not one of {known}", quote(given));
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
     }
 
     pub fn unsupported_coding(given: &str) -> Self {
-        let detail = format!("the content encoding \"{given}\" is not known: send the body as it is");
+        let detail = format!(
+            "the content encoding \"{}\" is not known: send the body as it is",
+            quote(given)
+        );
         Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
     }
 
@@ -209,7 +230,25 @@ impl From<WriteError> for Problem {
         match error {
             WriteError::Refused(refusal) => refusal.into(),
             WriteError::Unavailable(detail) => Problem::unavailable(detail),
+            WriteError::Stopped(stop) => stop.into(),
             WriteError::Internal => Problem::internal(),
+        }
+    }
+}
+
+impl From<Stop> for Problem {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            // Nobody reads it.
+            Stop::Gone => Problem::unavailable("the client is gone"),
+            Stop::Late => {
+                let seconds = reads::DEADLINE.as_secs();
+                Problem::unavailable(format!(
+                    "the read took longer than {seconds} s: other reads are running, or it asks for too much; \
+                     try again, or ask for less by limit or selector"
+                ))
+            }
+            Stop::Panicked => Problem::internal(),
         }
     }
 }
@@ -219,6 +258,7 @@ impl From<PastError> for Problem {
         match error {
             PastError::NotYet(revision) => Problem::not_found(format!("there is no revision {revision}")),
             PastError::Store(error) => error.into(),
+            PastError::Stopped(stop) => stop.into(),
             PastError::Internal => Problem::internal(),
         }
     }
@@ -265,10 +305,16 @@ impl IntoResponse for Problem {
             title: self.status.canonical_reason().unwrap_or_default(),
             status: self.status.as_u16(),
             detail: &self.detail,
-            errors: &self.errors,
-            clusters: &self.clusters,
+            errors: fitting(&self.errors, MOST_ERRORS, |error| {
+                error.pointer.len() + error.detail.len() + 32
+            }),
+            clusters: fitting(&self.clusters, MOST_NAMES, |name| name.len() + 3),
             removals: self.more.as_ref().and_then(|more| more.removals),
-            resources: self.more.as_ref().map_or(&[], |more| &more.resources),
+            resources: fitting(
+                self.more.as_ref().map_or(&[][..], |more| &more.resources[..]),
+                MOST_NAMES,
+                |name| name.len() + 3,
+            ),
         };
         let body = serde_json::to_vec(&wire).unwrap_or_default();
         let mut response = (self.status, body).into_response();

@@ -11,6 +11,7 @@ use fleet::budget::Confirmation;
 use fleet::log::Digest;
 use fleet::operation::{BatchRequest, IfMatch};
 use fleet::patch::Form;
+use fleet::refusal::quote;
 use fleet::yaml;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -269,7 +270,12 @@ impl Query {
     pub fn number(&mut self, name: &str, least: u64) -> Result<Option<u64>, Problem> {
         let Some(text) = self.take(name)? else { return Ok(None) };
         let number = text.parse::<u64>().ok().filter(|number| *number >= least);
-        let problem = || Problem::bad_request(format!("{name}=\"{text}\": a whole number from {least} is expected"));
+        let problem = || {
+            Problem::bad_request(format!(
+                "{name}=\"{}\": a whole number from {least} is expected",
+                quote(&text)
+            ))
+        };
         number.map(Some).ok_or_else(problem)
     }
 
@@ -278,7 +284,8 @@ impl Query {
             None | Some("false" | "0") => Ok(false),
             Some("" | "true" | "1") => Ok(true),
             Some(other) => Err(Problem::bad_request(format!(
-                "{name}=\"{other}\": true or false is expected"
+                "{name}=\"{}\": true or false is expected",
+                quote(other)
             ))),
         }
     }
@@ -288,7 +295,8 @@ impl Query {
         match self.pairs.first() {
             None => Ok(()),
             Some((name, _)) => Err(Problem::bad_request(format!(
-                "the parameter \"{name}\" is not known here; known: {known}"
+                "the parameter \"{}\" is not known here; known: {known}",
+                quote(name)
             ))),
         }
     }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use fleet::kind::name_record;
+use fleet::refusal::quote;
 use serde_json::json;
 
 use super::crud::REVISION;
+use super::poll;
 use super::problem::Problem;
 use crate::app::App;
 use crate::app::mirror::{Standing, Status};
@@ -46,12 +48,28 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 /// `GET /openapi.yaml`
-pub async fn openapi_yaml(State(app): State<Arc<App>>) -> Response {
-    (
-        [(CONTENT_TYPE, HeaderValue::from_static("application/yaml"))],
-        app.openapi(),
-    )
-        .into_response()
+pub async fn openapi_yaml(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Problem> {
+    let found = app.description().await?;
+    let gzip = poll::wants_gzip(&headers);
+    let tag = poll::tag(found.etag, gzip);
+    let known = headers
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .any(|value| poll::names(value, &tag));
+    let mut response = match (known, gzip) {
+        (true, _) => StatusCode::NOT_MODIFIED.into_response(),
+        (false, true) => (
+            [(CONTENT_ENCODING, HeaderValue::from_static("gzip"))],
+            found.gzip.clone(),
+        )
+            .into_response(),
+        (false, false) => found.plain.clone().into_response(),
+    };
+    let out = response.headers_mut();
+    out.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+    out.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    out.insert(ETAG, tag);
+    Ok(response)
 }
 
 /// `GET /metrics`
@@ -107,7 +125,7 @@ fn classic(text: &str) -> String {
 }
 
 pub async fn nothing_here(uri: Uri) -> Problem {
-    Problem::not_found(format!("there is nothing at {}", uri.path()))
+    Problem::not_found(format!("there is nothing at {}", quote(uri.path())))
 }
 
 /// For a path that is there with other methods.

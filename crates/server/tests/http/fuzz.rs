@@ -6,12 +6,14 @@ use axum::http::{HeaderValue, Method};
 use fleet::Fleet;
 use fleet::kind::KINDS;
 use flux_resourceset::app::App;
+use flux_resourceset::app::reads::{Class, Turn};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::Config;
 use serde_json::{Map, Value, json};
 
+use crate::reads::assert_small;
 use crate::support::{DEMO, DEMO_DNS, NETWORK_POLICY, Reply, Setup, TestApp};
 
 /// One request, as it was made up.
@@ -579,6 +581,7 @@ fn judge(shot: &Shot, reply: &Reply) {
             for name in ["type", "title", "detail"] {
                 assert!(problem[name].is_string(), "{shot:?} gave {problem}");
             }
+            assert_small(reply);
         }
     }
 }
@@ -802,11 +805,11 @@ async fn who_hangs_up_keeps_the_place_until_the_work_is_done() {
     for _ in 0..4 {
         let (app, begun, held) = (app.clone(), begun.clone(), held.clone());
         let read = tokio::spawn(async move {
-            let work = move |_: &App| {
+            let work = move |_: &App, _: &Turn| {
                 begun.send(()).unwrap();
                 let _end = held.lock().unwrap().recv();
             };
-            app.read(work).await
+            app.read(Class::Reader, work).await
         });
         while begins.try_recv().is_err() {
             tokio::task::yield_now().await;
@@ -814,10 +817,10 @@ async fn who_hangs_up_keeps_the_place_until_the_work_is_done() {
         read.abort();
         assert!(read.await.unwrap_err().is_cancelled());
     }
-    let next = app.read(|_| ());
+    let next = app.read(Class::Reader, |_, _| ());
     let waits = tokio::time::timeout(std::time::Duration::from_millis(100), next).await;
     assert!(waits.is_err(), "their work goes on, and so would more and more");
     go_on.send(()).unwrap();
-    assert!(app.read(|_| ()).await.is_some());
+    assert!(app.read(Class::Reader, |_, _| ()).await.is_ok());
     drop(go_on);
 }

@@ -13,5 +13,6 @@ mod metrics;
 mod openapi;
 mod polls;
 mod problems;
+mod reads;
 mod safety;
 mod support;

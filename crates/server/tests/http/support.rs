@@ -4,6 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG};
@@ -48,6 +49,7 @@ pub struct Setup {
     folder: Arc<TempDir>,
     store: Option<Arc<dyn Store>>,
     stopping: Option<watch::Receiver<bool>>,
+    read_deadline: Option<Duration>,
 }
 
 impl Default for Setup {
@@ -70,6 +72,7 @@ impl Default for Setup {
             folder: Arc::new(TempDir::new().unwrap()),
             store: None,
             stopping: None,
+            read_deadline: None,
         }
     }
 }
@@ -127,6 +130,12 @@ impl Setup {
         self
     }
 
+    /// How long heavy reads may take.
+    pub fn read_deadline(mut self, deadline: Duration) -> Self {
+        self.read_deadline = Some(deadline);
+        self
+    }
+
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
@@ -156,6 +165,7 @@ impl Setup {
         );
         app.openapi_file = self.openapi_file.clone().map(Bytes::from);
         app.stopping = self.stopping.clone();
+        app.read_deadline = self.read_deadline.unwrap_or(app.read_deadline);
         let app = Arc::new(app);
         Ok(TestApp {
             api: Api::new(app.clone()),
