@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench scale clean
+.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench scale soak fuzz clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -89,6 +89,16 @@ bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/ben
 scale: ## Measure what fleets of up to a million clusters take; writes docs/src/scale.md (about 5 minutes, 6 GiB of memory).
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- scale --out docs/src/scale.md
+
+DURATION ?= 1h
+soak: ## Everything at once for an hour (DURATION=10m): load, restarts, kills, database faults, attacks; writes docs/src/soak.md.
+	scripts/postgres.sh
+	cargo build --release --package flux-resourceset --package soak
+	target/release/soak --duration $(DURATION) --out docs/src/soak.md
+
+# Make hands SECONDS on as FUZZ_SECONDS, because bash has a variable of that name itself.
+fuzz: ## Fuzz every target for a minute (SECONDS=3600 TARGET=yaml for more, of one).
+	FUZZ_SECONDS=$(or $(SECONDS),60) TARGET=$(TARGET) scripts/fuzz.sh
 
 clean: ## Remove what was built, the demo's database and its kind cluster.
 	scripts/demo/kind-delete.sh --if-any

@@ -16,25 +16,25 @@ const PATCHED_PER_CLUSTER: usize = 3;
 const BASE_COMPONENTS: usize = 2;
 
 /// The paths of the three Flux endpoints, in the order of [`Cluster::inputs`].
-pub(crate) const PATHS: [&str; 3] = ["platform-components", "namespaces", "rolebindings"];
+pub const PATHS: [&str; 3] = ["platform-components", "namespaces", "rolebindings"];
 
 /// What the loader must know of a generated cluster.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Cluster {
-    pub(crate) id: String,
-    pub(crate) dns: String,
+pub struct Cluster {
+    pub id: String,
+    pub dns: String,
     /// How many inputs each of [`PATHS`] has to answer with.
-    pub(crate) inputs: [usize; 3],
+    pub inputs: [usize; 3],
     /// A component of this cluster, for writers to patch.
-    pub(crate) component: String,
+    pub component: String,
 }
 
 /// splitmix64: good enough to spread load, and the same everywhere.
 #[derive(Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -47,11 +47,12 @@ impl Rng {
     }
 
     /// A number from 0 to `bound` - 1.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    fn percent(&mut self, chance: usize) -> bool {
+    /// True in `chance` of 100 cases.
+    pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
@@ -69,7 +70,7 @@ impl Rng {
 }
 
 /// Writes a fleet of `count` clusters as JSON lines, definitions first. A smaller fleet is the beginning of a larger one.
-pub(crate) fn write_fleet(count: usize, out: &mut impl Write) -> Result<Vec<Cluster>> {
+pub fn write_fleet(count: usize, out: &mut impl Write) -> Result<Vec<Cluster>> {
     let mut rng = Rng::new(0x000f_1ee7);
     for i in 0..COMPONENTS {
         writeln!(out, "{}", component(i))?;

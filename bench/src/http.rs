@@ -12,29 +12,41 @@ use crate::Result;
 
 /// A reply that has arrived in full.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Reply<'a> {
-    pub(crate) status: u16,
-    pub(crate) gzip: bool,
+pub struct Reply<'a> {
+    pub status: u16,
+    /// The lines of all headers.
+    pub headers: &'a str,
+    pub gzip: bool,
     /// The server will not take another request on this connection.
-    pub(crate) close: bool,
-    pub(crate) body: Cow<'a, [u8]>,
+    pub close: bool,
+    pub body: Cow<'a, [u8]>,
+}
+
+impl Reply<'_> {
+    /// The value of a header, whose name is given in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.headers.split("\r\n").filter_map(|line| line.split_once(':'));
+        lines
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
+    }
 }
 
 /// Reads a reply off `bytes`; `None` when more must arrive first.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Reply<'_>>> {
+pub fn parse(bytes: &[u8]) -> Result<Option<Reply<'_>>> {
     let Some(head) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else {
         return Ok(None);
     };
     let rest = &bytes[head + 4..];
-    let mut lines = std::str::from_utf8(&bytes[..head])?.split("\r\n");
-    let status_line = lines.next().unwrap_or_default();
+    let head = std::str::from_utf8(&bytes[..head])?;
+    let (status_line, headers) = head.split_once("\r\n").unwrap_or((head, ""));
     let status = status_line
         .strip_prefix("HTTP/1.1 ")
         .and_then(|s| s.get(..3))
         .ok_or("not an HTTP/1.1 reply")?
         .parse()?;
     let (mut gzip, mut close, mut chunked, mut length) = (false, false, false, None);
-    for line in lines {
+    for line in headers.split("\r\n").filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or("a header without a colon")?;
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
@@ -48,12 +60,14 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Reply<'_>>> {
         }
     }
     let body = match length {
+        _ if matches!(status, 204 | 304) => Some(Cow::Borrowed(&[][..])),
         _ if chunked => dechunk(rest)?.map(Cow::Owned),
         Some(length) => rest.get(..length).map(Cow::Borrowed),
         None => return Err("a reply with neither content-length nor chunks".into()),
     };
     Ok(body.map(|body| Reply {
         status,
+        headers,
         gzip,
         close,
         body,
@@ -81,19 +95,19 @@ fn dechunk(mut rest: &[u8]) -> Result<Option<Vec<u8>>> {
 
 /// One connection at a time to one server, and those that were left behind.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     addr: SocketAddr,
     source: Ipv4Addr,
     stream: Option<TcpStream>,
     buffer: Vec<u8>,
     left: VecDeque<TcpStream>,
-    pub(crate) connects: u64,
+    pub connects: u64,
 }
 
 impl Client {
     /// Clients with different `number`s come from different loopback addresses: one address alone runs out of ports, because
     /// each closed connection holds its own for a minute.
-    pub(crate) fn new(addr: SocketAddr, number: usize) -> Self {
+    pub fn new(addr: SocketAddr, number: usize) -> Self {
         let source = Ipv4Addr::new(127, 0, 0, 2 + (number % 64) as u8);
         Self {
             addr,
@@ -106,7 +120,7 @@ impl Client {
     }
 
     /// Sends a request and waits for the whole reply. As in Go, a connection that the server closed meanwhile is replaced.
-    pub(crate) async fn send(&mut self, request: &[u8]) -> Result<Reply<'_>> {
+    pub async fn send(&mut self, request: &[u8]) -> Result<Reply<'_>> {
         let reused = self.stream.is_some();
         let mut close = self.exchange(request).await;
         if close.is_err() && reused && self.buffer.is_empty() && request.starts_with(b"GET ") {
@@ -119,7 +133,7 @@ impl Client {
     }
 
     /// Leaves the connection idle as Flux does, until `most` are: then the oldest is closed, where Flux would wait for 90 s.
-    pub(crate) fn leave(&mut self, most: usize) {
+    pub fn leave(&mut self, most: usize) {
         self.left.extend(self.stream.take());
         if self.left.len() > most {
             self.left.pop_front();

@@ -1,8 +1,6 @@
 //! Measures the figures that the service has to reach, as ratios to a yardstick in the same run.
 
-mod generate;
 mod heavy;
-mod http;
 mod load;
 mod measure;
 mod replicas;
@@ -15,13 +13,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::{Error, Result, generate, http};
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use measure::Bench;
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
-type Result<T> = std::result::Result<T, Error>;
 
 /// The product uses it too; the yardstick must not lose for want of it.
 #[global_allocator]

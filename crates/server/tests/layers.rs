@@ -5,13 +5,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
     ("resourceset", &[]),
     ("flux-resourceset", &["fleet", "store", "resourceset"]),
     ("flux-resourceset-cli", &["fleet", "resourceset"]),
+    ("fuzzing", &["fleet", "store", "resourceset", "flux-resourceset"]),
     ("bench", &[TESTING]),
+    ("soak", &["bench", TESTING]),
     ("e2e", &[]),
     (TESTING, &[]),
 ];

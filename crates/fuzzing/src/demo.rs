@@ -1,0 +1,51 @@
+//! The fleet that targets start from: the built-in kinds and the demo fleet.
+
+use std::sync::LazyLock;
+
+use fleet::log::{Batch, RevisionRecord, State};
+use fleet::operation::{Operation, Verb};
+use fleet::write::Rules;
+use fleet::{Fleet, files, kind};
+
+/// The rules of a request to `POST /batch`.
+pub(crate) const RULES: Rules = Rules {
+    batch: true,
+    allow_dangling: false,
+};
+
+pub(crate) const SEED: &str = include_str!("../../../data/seed.json");
+
+static DEMO: LazyLock<Fleet> = LazyLock::new(|| {
+    let kinds: Vec<_> = kind::built_in()
+        .iter()
+        .map(|document| {
+            let value = document.clone();
+            Operation::new(kind::KINDS, Verb::Apply { id: None, value })
+        })
+        .collect();
+    let seed = serde_json::from_str(SEED).expect("the seed is JSON");
+    let seed = files::seed(&seed).expect("the seed is one object");
+    write(&write(&Fleet::default(), &kinds), &seed)
+});
+
+fn write(fleet: &Fleet, operations: &[Operation]) -> Fleet {
+    let outcome = fleet.write(operations, RULES).expect("the demo fleet is accepted");
+    let batch = Batch {
+        changes: outcome.changes.clone(),
+        ..Batch::default()
+    };
+    let record = RevisionRecord::on(fleet.head(), &batch);
+    outcome.committed(record.head())
+}
+
+pub(crate) fn fleet() -> &'static Fleet {
+    &DEMO
+}
+
+/// What a store would hold.
+pub(crate) fn state(fleet: &Fleet) -> State {
+    State {
+        head: fleet.head(),
+        resources: fleet.resources().collect(),
+    }
+}
