@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use bench::generate::{Rng, write_fleet};
 use bench::Result;
+use bench::generate::{Rng, write_fleet};
 use serde_json::Value;
 
 use crate::Args;
@@ -146,7 +146,7 @@ impl Site {
         let sent = request.send(process.addr, number).await;
         let explained = || process.down.touches(begun) || self.fault.touches(begun);
         match sent {
-            Ok(reply) if reply.status < 500 => Outcome::Reply(reply),
+            Ok(reply) if reply.status < 500 || lost_to_writers(&reply) => Outcome::Reply(reply),
             Ok(reply) if reply.status == 503 && explained() => Outcome::Disturbed,
             Err(_) if explained() => Outcome::Disturbed,
             Ok(reply) => Outcome::Failed(format!("status {}: {}", reply.status, reply.text())),
@@ -159,6 +159,11 @@ impl Site {
             let _ended = process.terminate().await;
         }
     }
+}
+
+/// A rollback that other writers were quicker than, each time that it was tried: it was not done, and can be tried again.
+fn lost_to_writers(reply: &Reply) -> bool {
+    reply.status == 503 && reply.text().contains("too many other writers")
 }
 
 /// Writes the token file in one step, as an operator's tool would: the good line, and what else an attack wants there.
@@ -180,7 +185,9 @@ async fn fill(launch: &Launch, clusters: usize) -> Result<Model> {
         return Err(format!("import: {status}: see {}", log.display()).into());
     }
     let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let documents: Vec<Value> = lines.map(serde_json::from_slice).collect::<std::result::Result<_, _>>()?;
+    let documents: Vec<Value> = lines
+        .map(serde_json::from_slice)
+        .collect::<std::result::Result<_, _>>()?;
     let clusters: Vec<Value> = documents.into_iter().filter(|one| one["kind"] == "clusters").collect();
     let mut model = Model::new(&clusters);
     for number in 0..WRITERS * COMING_AND_GOING {
