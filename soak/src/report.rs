@@ -1,6 +1,7 @@
 //! The report: what was done, what was found, and how memory went, as Markdown.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::memory::{Sample, median};
@@ -79,9 +80,11 @@ fn summary(text: &mut String, run: &Run) {
         false => format!("**{} checks failed**", run.findings.count()),
     };
     let minutes = run.duration.as_secs_f64() / 60.0;
+    let build = run.sites[0].launch.binary.parent().and_then(Path::file_name);
     put!(
         text,
-        "{minutes:.0} minutes, {} clusters on each of {}, seed {}: {verdict}. {checked} acknowledged changes were found in the logs.\n",
+        "{minutes:.0} minutes of the {} build, {} clusters on each of {}, seed {}: {verdict}. {checked} acknowledged changes were found in the logs.\n",
+        build.unwrap_or_default().display(),
         run.clusters,
         stores.join(" and "),
         run.seed
