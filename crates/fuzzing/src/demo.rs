@@ -13,7 +13,7 @@ pub(crate) const RULES: Rules = Rules {
     allow_dangling: false,
 };
 
-pub(crate) const SEED: &str = include_str!("../../../data/seed.json");
+const SEED: &str = include_str!("../../../data/seed.json");
 
 static DEMO: LazyLock<Fleet> = LazyLock::new(|| {
     let kinds: Vec<_> = kind::built_in()
@@ -23,9 +23,10 @@ static DEMO: LazyLock<Fleet> = LazyLock::new(|| {
             Operation::new(kind::KINDS, Verb::Apply { id: None, value })
         })
         .collect();
-    let seed = serde_json::from_str(SEED).expect("the seed is JSON");
-    let seed = files::seed(&seed).expect("the seed is one object");
-    write(&write(&Fleet::default(), &kinds), &seed)
+    let seed = files::Seed::read(SEED).expect("the seed is one object");
+    let parts = seed.parts().into_iter().map(|part| seed.operations(part));
+    let parts: Vec<_> = parts.collect::<Result<_, _>>().expect("the seed has documents");
+    write(&write(&Fleet::default(), &kinds), &parts.concat())
 });
 
 fn write(fleet: &Fleet, operations: &[Operation]) -> Fleet {
