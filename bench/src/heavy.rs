@@ -9,8 +9,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::Result;
-use bench::generate::Cluster;
-use bench::http::Client;
+use crate::generate::Cluster;
+use crate::http::Client;
 use crate::server::{READ_TOKEN, WRITE_TOKEN};
 
 /// How many clusters get a large document, twice each.
