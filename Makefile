@@ -103,7 +103,7 @@ fuzz: ## Fuzz every target for a minute (SECONDS=3600 TARGET=yaml for more, of o
 clean: ## Remove what was built, the demo's database and its kind cluster.
 	scripts/demo/kind-delete.sh --if-any
 	cargo clean
-	rm -f data/*.db data/*.db-shm data/*.db-wal
+	rm -f data/*.db data/*.db-shm data/*.db-wal data/*.db.head
 
 demo: kind-create kind-demo ## The whole loop on a kind cluster: needs docker, kind and kubectl.
 

@@ -412,6 +412,7 @@ impl Kinds {
         let state = State {
             head: Head::default(),
             resources: resources.collect(),
+            ..State::default()
         };
         let fleet = fleet::Fleet::load(state).expect("the built-in kinds make a fleet");
         let entries = fleet.kinds().iter().map(|kind| Entry {

@@ -100,8 +100,21 @@ impl Audit {
         self.head
     }
 
-    /// The next revision.
+    /// The next revision, which must be sound.
     pub fn record(&mut self, record: &RevisionRecord) -> Result<(), Broken> {
+        self.check(record)?;
+        self.take(record);
+        self.compare_anchors()
+    }
+
+    /// The next revision. Whatever is wrong with it is added to `found`.
+    pub fn try_record(&mut self, record: &RevisionRecord, found: &mut Vec<Broken>) {
+        found.extend(self.check(record).err());
+        self.take(record);
+        found.extend(self.compare_anchors().err());
+    }
+
+    fn check(&self, record: &RevisionRecord) -> Result<(), Broken> {
         let expected = self.head.revision.next();
         if record.revision != expected {
             return Err(Broken::Missing {
@@ -109,11 +122,14 @@ impl Audit {
                 found: record.revision,
             });
         }
-        if record.chained(self.head.digest) != record.digest {
-            return Err(Broken::Changed(record.revision));
+        match record.chained(self.head.digest) == record.digest {
+            true => Ok(()),
+            false => Err(Broken::Changed(record.revision)),
         }
+    }
+
+    fn take(&mut self, record: &RevisionRecord) {
         self.head = record.head();
-        self.compare_anchors()?;
         for change in &record.changes {
             let key = (change.kind.clone(), change.id.clone());
             let story = self.stories.entry(key).or_insert_with(|| Story {
@@ -126,7 +142,6 @@ impl Audit {
             story.now = after.map(|body| (fingerprint(body.as_str()), change.origin.clone()));
             story.by = record.revision;
         }
-        Ok(())
     }
 
     fn compare_anchors(&self) -> Result<(), Broken> {
@@ -174,16 +189,25 @@ impl Audit {
 
     /// After the last resource.
     pub fn end(self) -> Result<Sum, Broken> {
-        if let Some(anchor) = self.anchors.iter().find(|anchor| anchor.revision > self.head.revision) {
-            return Err(Broken::Cut {
-                head: self.head.revision,
-                anchor: anchor.revision,
-            });
-        }
+        let mut found = Vec::new();
+        let sum = self.try_end(&mut found);
+        found.into_iter().next().map_or(Ok(sum), Err)
+    }
+
+    /// After the last resource. Whatever is wrong is added to `found`.
+    pub fn try_end(self, found: &mut Vec<Broken>) -> Sum {
+        let beyond = self
+            .anchors
+            .iter()
+            .filter(|anchor| anchor.revision > self.head.revision);
+        found.extend(beyond.map(|anchor| Broken::Cut {
+            head: self.head.revision,
+            anchor: anchor.revision,
+        }));
         let mut hash = Sha256::new();
         for ((kind, id), story) in &self.stories {
             if story.now.is_some() && !story.seen {
-                return Err(Broken::Gone {
+                found.push(Broken::Gone {
                     name: format!("{kind}/{id}"),
                     revision: story.by,
                 });
@@ -196,12 +220,12 @@ impl Audit {
                 hash.update(body.0);
             }
         }
-        Ok(Sum {
+        Sum {
             begins: self.begins,
             head: self.head,
             state: Digest(hash.finalize().into()),
             resources: self.resources,
-        })
+        }
     }
 }
 

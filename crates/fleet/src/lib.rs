@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod budget;
+pub mod damage;
 pub mod dangling;
 pub mod diagnose;
 pub mod diff;
@@ -13,6 +14,7 @@ pub mod effect;
 pub mod files;
 pub mod history;
 pub mod inputs;
+pub mod integrity;
 pub mod json;
 pub mod kind;
 pub mod log;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
+use crate::damage::Damage;
 use crate::json::Json;
 
 /// The number of a state of the fleet. 0 is the empty store; each commit adds one, in commit order.
@@ -310,5 +311,8 @@ pub struct Resource {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub head: Head,
+    /// Those that are known to be as they were written.
     pub resources: Vec<Resource>,
+    /// What is wrong with the others.
+    pub damage: Damage,
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use imbl::{HashMap, OrdMap, OrdSet};
 use serde_json::Value;
 
+use crate::damage::Damage;
 use crate::document::Document;
 use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use crate::json::Json;
@@ -189,6 +190,8 @@ pub enum Poll {
     UnknownKind,
     /// What is stored would break the contract: better no answer than a wrong one.
     Breach(Breach),
+    /// What is stored is damaged, and the answer may depend on it.
+    Damaged,
 }
 
 /// The whole fleet at one revision.
@@ -204,16 +207,32 @@ pub struct Fleet {
     released_names: OrdMap<Arc<str>, Arc<Document>>,
     label_keys: OrdMap<Arc<str>, usize>,
     clusters_changed: Head,
+    /// What is wrong with the store that it was loaded from. None: nothing.
+    damage: Option<Arc<Damage>>,
 }
 
 impl Fleet {
-    /// The fleet that a store holds.
+    /// The fleet that a store holds: of a damaged one, what is left of it.
     pub fn load(state: State) -> Result<Fleet, String> {
+        let mut damage = state.damage;
+        let mut fleet = match Fleet::of(state.resources) {
+            Ok(fleet) => fleet,
+            Err(detail) if damage.is_empty() => return Err(detail),
+            // What is left does not fit together.
+            Err(detail) => {
+                damage.everywhere.get_or_insert(detail);
+                Fleet::default()
+            }
+        };
+        fleet.head = state.head;
+        fleet.clusters_changed = state.head;
+        fleet.damage = (!damage.is_empty()).then(|| Arc::new(damage));
+        Ok(fleet)
+    }
+
+    fn of(resources: Vec<Resource>) -> Result<Fleet, String> {
         let mut edit = Edit::new(Fleet::default());
-        let (kinds, rest): (Vec<_>, Vec<_>) = state
-            .resources
-            .into_iter()
-            .partition(|resource| &*resource.kind == KINDS);
+        let (kinds, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(|resource| &*resource.kind == KINDS);
         for kind in kinds {
             edit.put_kind(kind.id, Some((kind.body, kind.origin)));
         }
@@ -222,10 +241,18 @@ impl Fleet {
         for resource in rest {
             edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
         }
-        let mut fleet = edit.settle()?;
-        fleet.head = state.head;
-        fleet.clusters_changed = state.head;
-        Ok(fleet)
+        edit.settle()
+    }
+
+    /// What is wrong with the store that this was loaded from, if anything.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.damage.as_deref()
+    }
+
+    /// Whether resources of a kind may be missing because the store is damaged.
+    pub fn is_damaged(&self, kind: &str) -> bool {
+        self.damage()
+            .is_some_and(|damage| damage.hides_everything() || damage.hides(kind))
     }
 
     /// The fleet after the next revision.
@@ -370,18 +397,41 @@ impl Fleet {
 
     /// What the cluster with this DNS name is told of the kind at this path.
     pub fn poll(&self, dns: &str, path: &str) -> Poll {
+        if self.damage().is_some_and(Damage::hides_everything) {
+            return Poll::Damaged;
+        }
         let Some(kind) = self.kinds.at_path(path) else {
-            return Poll::UnknownKind;
+            return match self.is_damaged(KINDS) {
+                true => Poll::Damaged,
+                false => Poll::UnknownKind,
+            };
         };
         let key = lower_case(dns);
         match self.by_dns.get(&*key) {
+            Some(cluster) if self.is_damaged(&kind.name) && self.dangles(cluster, kind) => Poll::Damaged,
             Some(cluster) => match self.reply(cluster, kind) {
                 Ok(reply) => Poll::Reply(reply.clone()),
                 Err(breach) => Poll::Breach(breach.clone()),
             },
             None if self.decommissions.contains_key(&*key) => Poll::Reply(Reply::empty().clone()),
+            None if self.may_lack_names() => Poll::Damaged,
             None => Poll::UnknownCluster,
         }
+    }
+
+    /// Whether a DNS name that is not known here may belong to a damaged row.
+    pub fn may_lack_names(&self) -> bool {
+        let is_definition = |kind: &str| self.definitions.contains_key(kind);
+        self.damage().is_some_and(|damage| damage.hides_names(is_definition))
+    }
+
+    /// Whether the cluster refers to a definition that is not there.
+    fn dangles(&self, cluster: &Cluster, kind: &Kind) -> bool {
+        let document: Value = cluster.document().body.parse();
+        let definitions = self.definitions.get(&kind.name);
+        let is_there = |id| definitions.is_some_and(|definitions| definitions.get(id).is_some());
+        let mut ids = inputs::references(kind, &document).iter().map(inputs::reference_id);
+        ids.any(|id| !is_there(id))
     }
 
     fn reply<'a>(&'a self, cluster: &'a Cluster, kind: &Kind) -> Result<&'a Reply, &'a Breach> {

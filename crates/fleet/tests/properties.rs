@@ -477,10 +477,12 @@ fn nothing_was_taken(before: &Fleet, after: &Fleet) {
 }
 
 fn shuffled(fleet: &Fleet) -> impl Strategy<Value = State> + use<> {
-    let State { head, resources } = state(fleet);
-    Just(resources)
-        .prop_shuffle()
-        .prop_map(move |resources| State { head, resources })
+    let State { head, resources, .. } = state(fleet);
+    Just(resources).prop_shuffle().prop_map(move |resources| State {
+        head,
+        resources,
+        ..State::default()
+    })
 }
 
 proptest! {

@@ -40,12 +40,22 @@ pub enum Command {
     },
     /// Check that the log is what was written and the state what it adds up to; works beside a running server.
     ///
-    /// Prints the head as `revision:digest`, as each commit logs it. Exits with 1 when something was edited, deleted or swapped,
-    /// and says where. Only an anchor finds an end that was cut off together with the state, or a log that was written anew.
+    /// Compares rows, indexes, digests and log. Prints the head as `revision:digest`, as each commit logs it. Exits with 1 when
+    /// something is damaged, edited, deleted or swapped, and lists every place (up to 100); `repair` may help. Only an anchor finds an end that was cut off together with the state, or a log that was written anew.
     Verify {
         /// A head that was noted before: the log must still have it. Can be repeated.
         #[arg(long = "anchor", value_name = "REVISION:DIGEST", value_parser = anchor)]
         anchors: Vec<Head>,
+    },
+    /// Restore damaged rows of the store from its log. Without --apply, only list what would be done.
+    ///
+    /// Writes damaged, lost and outdated rows again as the log has them, removes rows that the log says are deleted, and rebuilds
+    /// indexes, in one transaction: everything or nothing. Exits with 1 when something cannot be restored, and says what: then
+    /// restore a backup. Verifies at the end.
+    Repair {
+        /// Do it. Stop the servers that write to the store first.
+        #[arg(long)]
+        apply: bool,
     },
     /// Replace old revisions by a checkpoint that carries the digest of their chain; works beside a running server.
     ///
@@ -194,6 +204,19 @@ pub struct Options {
         default_value = "false"
     )]
     pub allow_stale_start: String,
+    /// Whether a SQLite store that is not the one that was here before (emptied, or older than the marker FILE.head beside it says)
+    /// is used all the same. For one start, after you made sure that this is what you want.
+    #[arg(
+        long,
+        env = "ACCEPT_NEW_STORE",
+        global = true,
+        value_name = "BOOL",
+        default_value = "false",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true
+    )]
+    pub accept_new_store: String,
     /// A folder of kinds (*.yaml, *.yml, *.json) that are added to the built-in ones or replace them.
     #[arg(long, env = "RESOURCES_DIR", global = true, value_name = "DIR")]
     pub resources_dir: Option<PathBuf>,
@@ -283,6 +306,7 @@ pub struct Config {
     pub max_staleness: Option<Duration>,
     pub snapshot_file: Option<PathBuf>,
     pub allow_stale_start: bool,
+    pub accept_new_store: bool,
     pub resources_dir: Option<PathBuf>,
     pub templates_dir: Option<PathBuf>,
     pub openapi_file: Option<PathBuf>,
@@ -425,6 +449,11 @@ impl Options {
             allow_stale_start: choose(
                 "ALLOW_STALE_START",
                 &self.allow_stale_start,
+                &[("true", true), ("false", false)],
+            )?,
+            accept_new_store: choose(
+                "ACCEPT_NEW_STORE",
+                &self.accept_new_store,
                 &[("true", true), ("false", false)],
             )?,
             resources_dir: self.resources_dir.clone(),

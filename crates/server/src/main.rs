@@ -13,6 +13,7 @@ use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::import::{ImportError, import};
 use flux_resourceset::app::mirror::{self, Following, MirrorError};
 use flux_resourceset::app::reach::{self, Started};
+use flux_resourceset::app::repair::{self, RepairError};
 use flux_resourceset::app::startup::{self, StartError};
 use flux_resourceset::app::verify::{self, VerifyError};
 use flux_resourceset::app::{keep, manifests};
@@ -41,6 +42,8 @@ enum Failure {
     Import(#[from] ImportError),
     #[error(transparent)]
     Verify(#[from] VerifyError),
+    #[error(transparent)]
+    Repair(#[from] RepairError),
     #[error(transparent)]
     Compact(#[from] CompactError),
     #[error(transparent)]
@@ -108,7 +111,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
                 config.log_filter = "warn".to_owned();
             }
             start_logging(&config)?;
-            let store = reach::open(&config).await.map_err(StartError::from)?;
+            let store = reach::open_expected(&config).await.map_err(StartError::from)?;
             let fleet = startup::prepare(&config, &*store, false).await?;
             let recent = engine::recent(&*store, config.budget).await.map_err(StartError::from)?;
             let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget, Ok(recent));
@@ -121,12 +124,24 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         Some(Command::Verify { anchors }) => {
             let (_, store) = open_existing(cli, Mode::ReadOnly).await?;
+            warn_of_unexpected(&*store);
             let outcome = verify::verify(&*store, anchors).await;
             store.close().await;
             say(format_args!("{}\n", outcome?))
         }
+        Some(Command::Repair { apply }) => {
+            let mode = if *apply { Mode::Crud } else { Mode::ReadOnly };
+            let (config, store) = open_existing(cli, mode).await?;
+            if *apply {
+                reach::expect(&config, &*store).await.map_err(StartError::from)?;
+            }
+            let outcome = repair::repair(&*store, *apply).await;
+            store.close().await;
+            say(format_args!("{}", outcome?))
+        }
         Some(Command::Compact { before, older_than }) => {
             let (config, store) = open_existing(cli, Mode::Crud).await?;
+            reach::expect(&config, &*store).await.map_err(StartError::from)?;
             let old = match (before, older_than) {
                 (_, Some(age)) => Old::Than(*age),
                 (before, None) => Old::Before(Revision(before.unwrap_or_default())),
@@ -137,6 +152,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         }
         Some(Command::Backup { file }) => {
             let (_, store) = open_existing(cli, Mode::ReadOnly).await?;
+            warn_of_unexpected(&*store);
             let outcome = backup::backup(&*store, file).await;
             store.close().await;
             let end = outcome?;
@@ -208,6 +224,13 @@ fn on_disk(cli: &Cli, mode: Mode) -> Result<Config, Failure> {
     }
     start_logging(&config)?;
     Ok(config)
+}
+
+/// For commands that only read.
+fn warn_of_unexpected(store: &dyn Store) {
+    if let Some(detail) = store.unexpected() {
+        warn!("{detail}");
+    }
 }
 
 async fn open_existing(cli: &Cli, mode: Mode) -> Result<(Config, Arc<dyn Store>), Failure> {

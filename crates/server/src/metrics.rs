@@ -59,6 +59,7 @@ pub struct Metrics {
     pub reloads: Counter,
     pub histories: Counter,
     pub store_available: Gauge,
+    pub damaged_rows: Gauge,
 }
 
 impl Default for Metrics {
@@ -141,6 +142,12 @@ impl Default for Metrics {
             "1 when the store answered the last time it was asked, 0 when it is away",
             store_available.clone(),
         );
+        let damaged_rows = Gauge::default();
+        registry.register(
+            "damaged_rows",
+            "Places where the store is not what was written; polls that may depend on them are answered with 503",
+            damaged_rows.clone(),
+        );
         Metrics {
             registry,
             mirror: None,
@@ -161,6 +168,7 @@ impl Default for Metrics {
             reloads,
             histories,
             store_available,
+            damaged_rows,
         }
     }
 }

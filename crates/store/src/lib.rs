@@ -6,6 +6,7 @@
 mod bell;
 mod memory;
 mod postgres;
+mod repair;
 mod rows;
 mod sqlite;
 mod turn;
@@ -15,9 +16,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use fleet::integrity::{self, Items, Sealed, Total};
 use fleet::json::Json;
 use fleet::log::{
-    Author, Batch, Change, ChangeRecord, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State,
+    Author, Batch, Change, ChangeRecord, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord, State,
 };
 
 pub use memory::Memory;
@@ -26,7 +28,8 @@ pub use sqlite::Sqlite;
 
 #[async_trait]
 pub trait Store: Send + Sync + Debug + 'static {
-    /// The whole state at the head, in one consistent read. The resources come in no particular order.
+    /// The whole state at the head, in one consistent read. The resources come in no particular order. What is not as it was
+    /// written is left out, and [`State::damage`] says what that may be.
     async fn load(&self) -> Result<State, StoreError>;
 
     /// Where the log ends: what a follower asks to learn whether it is behind.
@@ -103,8 +106,45 @@ pub trait Store: Send + Sync + Debug + 'static {
     /// goes, with whatever is written until the end. Nobody sees anything of it before.
     async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError>;
 
+    /// What is wrong with the store itself, a line for each place, at most [`MOST_PROBLEMS`] of them: rows that do not match their
+    /// digests, and pages and indexes where the database can tell. That the log chains is for [`fleet::audit`].
+    async fn check(&self) -> Result<Vec<String>, StoreError>;
+
+    /// What [`fleet::damage`] finds wrong with the state, and what the log can restore of it. With `apply`, that is restored in one
+    /// transaction, and indexes are rebuilt. `unique` gives what no other resource of a kind may share.
+    async fn repair(&self, apply: bool, unique: Unique) -> Result<Repair, StoreError>;
+
+    /// Why this store seems not to be the one that was here before: what a marker beside it says is missing. Nothing can be
+    /// committed to it until [`Store::accept`] is called or it is restored.
+    fn unexpected(&self) -> Option<String> {
+        None
+    }
+
+    /// Takes the store as it is, whatever was here before.
+    async fn accept(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Ends the background work and leaves the database tidy. Leaving it out costs the next start some time, never data.
     async fn close(&self);
+}
+
+/// The most problems that are listed at a time.
+pub const MOST_PROBLEMS: usize = 100;
+
+/// What no other resource of a kind may share, by kind and body.
+pub type Unique = fn(&str, &Json) -> Option<String>;
+
+/// What a repair does, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    pub head: Head,
+    /// What is written again or removed, a line for each.
+    pub steps: Vec<String>,
+    /// What cannot be restored, a line for each.
+    pub lost: Vec<String>,
+    /// What is wrong elsewhere: pages and indexes.
+    pub problems: Vec<String>,
 }
 
 /// A store at one moment.
@@ -211,6 +251,9 @@ pub enum StoreError {
     Compacted(Revision),
     #[error("{place} is not empty: it is at revision {revision}")]
     NotEmpty { place: String, revision: Revision },
+    /// The store is not the one that was here before, and nobody said that it is to be used all the same.
+    #[error("{0}; to use it as it is, say --accept-new-store or ACCEPT_NEW_STORE=true")]
+    Unexpected(String),
     /// What the configuration names is nothing that we may or can write to.
     #[error("{place} cannot be used: {detail}")]
     Unusable { place: String, detail: String },
@@ -242,6 +285,40 @@ impl CommitError {
             value: change.unique.clone().unwrap_or_default(),
         }
     }
+}
+
+/// The digests that go with the batches of a commit, as columns hold them.
+struct Digests {
+    /// Of each batch and change.
+    items: Vec<Vec<Items>>,
+    /// The state after each batch.
+    states: Vec<Sealed>,
+    /// And after the last.
+    total: Total,
+}
+
+/// The digests of a commit on a state with the total `total`.
+fn digests(mut total: Total, batches: &[Batch], records: &[RevisionRecord]) -> Digests {
+    let (mut items, mut states) = (Vec::new(), Vec::new());
+    for (batch, record) in batches.iter().zip(records) {
+        let of_batch: Vec<_> = batch.changes.iter().map(Items::of).collect();
+        of_batch.iter().for_each(|items| total.apply(*items));
+        items.push(of_batch);
+        states.push(integrity::seal_total(total, record.head()));
+    }
+    Digests { items, states, total }
+}
+
+/// The first of consecutive revisions that is not what was written, if any. `before` is the digest of the one before them.
+fn first_broken(before: Option<Digest>, records: &[RevisionRecord]) -> Option<Revision> {
+    let mut before = before;
+    for record in records {
+        if before.is_some_and(|before| record.chained(before) != record.digest) {
+            return Some(record.revision);
+        }
+        before = Some(record.digest);
+    }
+    None
 }
 
 /// The records that `batches` become on top of `base`.

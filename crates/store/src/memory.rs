@@ -9,7 +9,7 @@ use fleet::log::{Author, Batch, Checkpoint, Head, Removed, Resource, Revision, R
 
 use crate::bell::Bell;
 use crate::{
-    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Restore, Store, StoreError, chain, size_of,
+    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Repair, Restore, Store, StoreError, Unique, chain, size_of,
     size_of_changes, still_kept,
 };
 
@@ -125,6 +125,7 @@ impl Store for Memory {
                 .values()
                 .map(|(resource, _)| resource.clone())
                 .collect(),
+            ..State::default()
         })
     }
 
@@ -288,6 +289,17 @@ impl Store for Memory {
         };
         restoring.check(&self.shared.content())?;
         Ok(Box::new(restoring))
+    }
+
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn repair(&self, _apply: bool, _unique: Unique) -> Result<Repair, StoreError> {
+        Ok(Repair {
+            head: self.shared.content().head(),
+            ..Repair::default()
+        })
     }
 
     async fn close(&self) {}

@@ -16,6 +16,7 @@
 
 mod compact;
 mod copy;
+mod integrity;
 mod pool;
 mod server;
 mod text;
@@ -27,10 +28,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
+use fleet::log::{Batch, Checkpoint, Digest, Head, Removed, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{QueryBuilder, Row};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row};
 use tokio::task::JoinSet;
 
 use self::pool::{Conn, Pool};
@@ -38,10 +39,17 @@ use self::server::{PATIENCE, Purpose, Server, within};
 use self::watch::Ears;
 use crate::bell::Bell;
 use crate::rows::{
-    Columns, Names, SELECT_LOG, add_audit_row, add_row, head_of, integer, removed_of, resource_of, revision_of,
+    Columns, Names, SELECT_LOG, SELECT_NOTES, add_audit_row, add_row, head_of, integer, note_of, removed_of,
+    revision_of,
 };
 use crate::turn::{self, Turn, Undo};
-use crate::{AuditQuery, AuditRecord, CommitError, Export, Restore, Store, StoreError, chain, still_kept};
+use crate::{
+    AuditQuery, AuditRecord, CommitError, Export, Repair, Restore, Store, StoreError, Unique, chain, digests,
+    first_broken, still_kept,
+};
+
+/// A transaction that sees one moment. A statement may take as long as it needs, as long as rows come.
+const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = 0";
 
 /// What commits share.
 type Writer = turn::Writer<Conn>;
@@ -136,20 +144,10 @@ impl Store for Postgres {
     async fn load(&self) -> Result<State, StoreError> {
         let mut conn = self.readers.lend().await?;
         let read = async {
-            // However long it takes, as long as it comes.
-            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = 0";
-            within(PATIENCE, sqlx::raw_sql(begin).execute(&mut *conn)).await?;
-            let head = sqlx::query("SELECT revision, digest FROM flux_resourceset.store").fetch_one(&mut *conn);
-            let head = head_of(&within(PATIENCE, head).await?)?;
-            let (mut resources, mut names) = (Vec::new(), Names::default());
-            let sql = "SELECT kind, id, body, origin FROM flux_resourceset.resources";
-            let mut rows = sqlx::query(sql).fetch(&mut *conn);
-            while let Some(row) = within(PATIENCE, rows.try_next()).await? {
-                resources.push(resource_of(&row, &mut names)?);
-            }
-            drop(rows);
+            within(PATIENCE, sqlx::raw_sql(BEGIN_READING).execute(&mut *conn)).await?;
+            let state = integrity::load(&mut conn).await?;
             within(PATIENCE, sqlx::raw_sql("COMMIT").execute(&mut *conn)).await?;
-            Ok(State { head, resources })
+            Ok(state)
         };
         let read = read.await;
         conn.done(read)
@@ -219,12 +217,20 @@ impl Store for Postgres {
             }
             drop(rows);
             // Asked afterwards: what was read while the log was being cut is not to be trusted.
-            Ok((records, compact::checkpoint(&mut conn).await?))
+            let checkpoint = compact::checkpoint(&mut conn).await?;
+            let before = digest_at(&mut conn, after, checkpoint).await?;
+            Ok((records, checkpoint, before))
         };
         let read = read.await;
-        let (records, checkpoint) = conn.done(read)?;
+        let (records, checkpoint, before) = conn.done(read)?;
         still_kept(after, checkpoint)?;
-        Ok(records)
+        match first_broken(before, &records) {
+            None => Ok(records),
+            Some(revision) => {
+                let detail = format!("revision {revision} of the log is not what was written; run verify");
+                Err(self.server.corrupt(detail))
+            }
+        }
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
@@ -240,15 +246,36 @@ impl Store for Postgres {
             Some(conn) => conn.fresh(&self.server, Purpose::Writing).await?,
             None => Conn::connect(&self.server, Purpose::Writing).await?,
         };
-        let refused = match write::commit(&mut conn, holds, base, batches, &records).await {
-            Ok(true) => {
+        let known = match turn.total_at(base) {
+            Some(total) => Ok((base, Some(total))),
+            None => integrity::total_at_head(&mut conn).await,
+        };
+        let outcome = match known {
+            Ok((head, _)) if head != base => Ok(None),
+            Ok((_, Some(total))) => {
+                let digests = digests(total, batches, &records);
+                let written = write::commit(&mut conn, holds, base, batches, &records, &digests).await;
+                written.map(|moved| moved.then_some(digests.total))
+            }
+            Ok((_, None)) => {
+                let detail = format!(
+                    "the digest of the state at revision {} is not what was written; run verify, then repair",
+                    base.revision
+                );
+                return Err(self.server.corrupt(detail).into());
+            }
+            Err(e) => Err(e),
+        };
+        let refused = match outcome {
+            Ok(Some(total)) => {
+                turn.total = Some((records.last().map_or(base, RevisionRecord::head), total));
                 conn.worked();
                 turn.conn = Some(conn);
                 turn.conflicts = 0;
                 self.bell.ring();
                 return Ok(records.iter().map(RevisionRecord::head).collect());
             }
-            Ok(false) => CommitError::Conflict,
+            Ok(None) => CommitError::Conflict,
             Err(e) if e.as_database_error().is_none() => return Err(self.error(&e).into()),
             Err(e) if e.as_database_error().is_some_and(|e| e.is_unique_violation()) => {
                 if !conn.undo().await {
@@ -359,6 +386,28 @@ impl Store for Postgres {
         Ok(Box::new(restoring.await?))
     }
 
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let mut conn = self.server.connect(Purpose::Long).await?;
+        let check = async {
+            within(PATIENCE, sqlx::raw_sql(BEGIN_READING).execute(&mut conn)).await?;
+            integrity::check(&mut conn).await
+        };
+        check.await.map_err(|e| self.error(&e))
+    }
+
+    async fn repair(&self, apply: bool, unique: Unique) -> Result<Repair, StoreError> {
+        let purpose = match apply {
+            true => Purpose::Restoring,
+            false => Purpose::Long,
+        };
+        if apply {
+            self.must_write()?;
+        }
+        let mut conn = self.server.connect(purpose).await?;
+        let repaired = integrity::repair(&mut conn, apply, unique).await;
+        repaired.map_err(|e| self.error(&e))
+    }
+
     async fn close(&self) {
         let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
         upkeep.shutdown().await;
@@ -384,9 +433,27 @@ async fn head(readers: &Pool) -> Result<Head, StoreError> {
 }
 
 async fn applied(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, String>> {
-    let rows = sqlx::query("SELECT key, value FROM flux_resourceset.applied").fetch_all(conn);
-    let note = |row: PgRow| Ok((row.some_text(0)?.into_owned(), row.some_text(1)?.into_owned()));
-    within(PATIENCE, rows).await?.into_iter().map(note).collect()
+    let sql = format!("{SELECT_NOTES} FROM flux_resourceset.applied");
+    let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(conn);
+    within(PATIENCE, rows).await?.iter().map(note_of).collect()
+}
+
+/// The digest of a revision, or of where the log begins; none if it has no such revision.
+async fn digest_at(
+    conn: &mut PgConnection,
+    revision: Revision,
+    checkpoint: Option<Checkpoint>,
+) -> sqlx::Result<Option<Digest>> {
+    match checkpoint {
+        Some(checkpoint) if checkpoint.head.revision == revision => return Ok(Some(checkpoint.head.digest)),
+        None if revision == Revision::ZERO => return Ok(Some(Digest::default())),
+        _ => {}
+    }
+    let row = sqlx::query("SELECT revision, digest FROM flux_resourceset.revisions WHERE revision = $1")
+        .bind(integer(revision.0))
+        .fetch_optional(conn);
+    let row = within(PATIENCE, row).await?;
+    row.map(|row| Ok(head_of(&row)?.digest)).transpose()
 }
 
 /// Begins a query for rows of the log in which each knows the size of those before it. `octet_length` does not unpack what is

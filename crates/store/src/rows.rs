@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use fleet::damage::{BadRow, Replay};
+use fleet::integrity::{self, Items, Total};
 use fleet::json::Json;
 use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
 
-use crate::{AuditRecord, size_of_changes};
+use crate::{AuditRecord, MOST_PROBLEMS, size_of_changes};
 
 /// The columns of a row, none where it is null.
 pub(crate) trait Columns {
@@ -23,12 +25,15 @@ pub(crate) trait Columns {
 }
 
 fn some<T>(value: Option<T>) -> sqlx::Result<T> {
-    value.ok_or_else(|| sqlx::Error::Decode("a null that nobody wrote".into()))
+    value.ok_or_else(|| sqlx::Error::Decode("a column that is never null is null".into()))
 }
 
 /// What [`add_row`] and [`add_audit_row`] read.
 pub(crate) const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
-     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed ";
+     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed, c.digest ";
+
+/// What [`resource_of`] reads.
+pub(crate) const SELECT_RESOURCE: &str = "SELECT kind, id, body, origin, unique_key, digest ";
 
 /// Columns 0 and 1: a revision and its digest.
 pub(crate) fn head_of(row: &impl Columns) -> sqlx::Result<Head> {
@@ -56,15 +61,130 @@ pub(crate) fn checkpoint_of(row: &impl Columns) -> sqlx::Result<Checkpoint> {
     })
 }
 
-/// A row of `kind, id, body, origin`.
+/// A row of the state, which must be what was written.
 pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Resource> {
-    Ok(Resource {
-        kind: names.share(&row.some_text(0)?),
-        id: (*row.some_text(1)?).into(),
-        body: Json::from_canonical(&*row.some_text(2)?),
-        origin: row.text(3)?.map(|origin| names.share(&origin)),
-    })
+    match read_resource(row, names) {
+        Ok((resource, _)) => Ok(resource),
+        Err(BadRow { found, detail, .. }) => {
+            let name = found.map_or_else(
+                || "a resource".to_owned(),
+                |found| format!("{}/{}", found.kind, found.id),
+            );
+            Err(sqlx::Error::Decode(format!("{name}: {detail}").into()))
+        }
+    }
 }
+
+/// A row of the state and its item, or what can be read of a damaged one.
+fn read_resource(row: &impl Columns, names: &mut Names) -> Result<(Resource, Digest), BadRow> {
+    let stored = row.bytes(5).ok().flatten().and_then(integrity::sealed_item);
+    let bad = |found, detail: &str| BadRow {
+        found,
+        stored,
+        detail: detail.to_owned(),
+    };
+    let mut read = || -> sqlx::Result<(Resource, Option<String>)> {
+        let resource = Resource {
+            kind: names.share(&row.some_text(0)?),
+            id: (*row.some_text(1)?).into(),
+            body: Json::from_canonical(&*row.some_text(2)?),
+            origin: row.text(3)?.map(|origin| names.share(&origin)),
+        };
+        Ok((resource, row.text(4)?.map(Cow::into_owned)))
+    };
+    let Ok((resource, unique)) = read() else {
+        return Err(bad(None, "its columns hold what was never written"));
+    };
+    let item = integrity::item(&resource.kind, &resource.id, &resource.body);
+    let sealed = integrity::seal_row(item, unique.as_deref(), resource.origin.as_deref());
+    match row.bytes(5) {
+        Ok(Some(column)) if column == sealed => Ok((resource, item)),
+        Ok(None) => Err(bad(Some(resource), "it has no digest")),
+        _ => Err(bad(Some(resource), "it does not match its digest")),
+    }
+}
+
+/// Reads the rows of the state, damaged ones included.
+#[derive(Debug, Default)]
+pub(crate) struct StateReader {
+    names: Names,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) total: Total,
+    pub(crate) bad: Vec<BadRow>,
+}
+
+impl StateReader {
+    pub(crate) fn row(&mut self, row: &impl Columns) {
+        match read_resource(row, &mut self.names) {
+            Ok((resource, item)) => {
+                self.total.add(item);
+                self.resources.push(resource);
+            }
+            Err(bad) => self.bad.push(bad),
+        }
+    }
+}
+
+/// Reads the rows of the log in their order, damaged ones included.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    names: Names,
+    /// The revision that is being read.
+    pending: Vec<RevisionRecord>,
+    pub(crate) replay: Replay,
+    /// What is wrong, a line for each place; at most [`MOST_PROBLEMS`] of them.
+    pub(crate) problems: Vec<String>,
+}
+
+impl LogReader {
+    pub(crate) fn new(replay: Replay) -> Self {
+        LogReader {
+            names: Names::default(),
+            pending: Vec::new(),
+            replay,
+            problems: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(&mut self, row: &impl Columns) {
+        if let Err(error) = add_row(&mut self.pending, row, &mut self.names) {
+            self.replay.broken();
+            self.problem(format!("the log is damaged: {error}"));
+        }
+        if self.pending.len() > 1 {
+            let record = self.pending.remove(0);
+            self.replay.record(&record);
+        }
+    }
+
+    /// After the last row.
+    pub(crate) fn end(&mut self) {
+        for record in std::mem::take(&mut self.pending) {
+            self.replay.record(&record);
+        }
+    }
+
+    pub(crate) fn problem(&mut self, problem: String) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// A note beside the state (`key, value, digest`), which must be what was written.
+pub(crate) fn note_of(row: &impl Columns) -> sqlx::Result<(String, String)> {
+    let (key, value) = (row.some_text(0)?, row.some_text(1)?);
+    match row.bytes(2)? == Some(&integrity::note_digest(&key, &value).0) {
+        true => Ok((key.into_owned(), value.into_owned())),
+        false => {
+            let detail = format!("the note {key:?} beside the state does not match its digest");
+            Err(sqlx::Error::Decode(detail.into()))
+        }
+    }
+}
+
+/// What note_of reads, but for the table.
+pub(crate) const SELECT_NOTES: &str = "SELECT key, value, digest ";
 
 /// Adds a row of the log to the revisions before it, whose last it may belong to. Returns its size.
 pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<usize> {
@@ -138,6 +258,15 @@ fn change_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Option<(usiz
         unique: None,
         keeps_unique: false,
     };
+    // Rows of releases before digests have none; the chain covers them.
+    if let Some(digest) = row.bytes(13)? {
+        let revision = revision_of(row)?;
+        let expected = integrity::change_digest(revision, index as usize, &change, Items::of(&change));
+        if digest != expected.0 {
+            let detail = format!("change {index} of revision {revision} does not match its digest");
+            return Err(sqlx::Error::Decode(detail.into()));
+        }
+    }
     Ok(Some((index as usize, change)))
 }
 

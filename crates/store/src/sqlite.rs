@@ -6,6 +6,8 @@
 mod compact;
 mod copy;
 mod file;
+mod integrity;
+mod marker;
 mod upkeep;
 
 use std::borrow::Cow;
@@ -15,8 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use fleet::integrity::{Items, Sealed, Total, change_digest, note_digest, seal_row};
 use fleet::json::Json;
-use fleet::log::{Batch, Change, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
+use fleet::log::{Batch, Change, Checkpoint, Digest, Head, Removed, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
 use sqlx::error::ErrorKind;
 use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
@@ -25,10 +28,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::file::File;
+use self::marker::Marker;
 use crate::bell::Bell;
-use crate::rows::{Columns, Names, SELECT_LOG, add_audit_row, add_row, head_of, integer, removed_of, resource_of};
+use crate::rows::{Columns, Names, SELECT_LOG, add_audit_row, add_row, head_of, integer, removed_of};
 use crate::turn::{self, Turn, Undo};
-use crate::{AuditQuery, AuditRecord, CommitError, Export, Restore, Store, StoreError, chain, still_kept};
+use crate::{
+    AuditQuery, AuditRecord, CommitError, Digests, Export, Repair, Restore, Store, StoreError, Unique, chain, digests,
+    first_broken, still_kept,
+};
 
 /// What commits share.
 type Writer = turn::Writer<SqliteConnection>;
@@ -42,6 +49,7 @@ pub struct Sqlite {
     log_readers: SqlitePool,
     bell: Arc<Bell>,
     committed: Arc<Notify>,
+    marker: Arc<Marker>,
     upkeep: Mutex<JoinSet<()>>,
 }
 
@@ -72,19 +80,94 @@ impl Sqlite {
         let watched = upkeep::Watched::connect(&file).await?;
         upkeep.spawn(upkeep::watch(file.clone(), bell.clone(), watched));
         upkeep.spawn(upkeep::checkpoint(file.clone(), committed.clone(), writer.clone()));
-        Ok(Sqlite {
+        let marker = Arc::new(Marker::beside(file.path()));
+        upkeep.spawn(marker::keep(file.clone(), readers.clone(), marker.clone()));
+        let store = Sqlite {
             file,
             writer,
             readers,
             log_readers,
             bell,
             committed,
+            marker,
             upkeep: Mutex::new(upkeep),
-        })
+        };
+        store.compare_marker().await?;
+        Ok(store)
     }
 
     fn error(&self, error: &sqlx::Error) -> StoreError {
         self.file.error(error)
+    }
+
+    /// The digest of a revision, or of where the log begins; none if it has no such revision.
+    async fn digest_at(&self, revision: Revision, checkpoint: Option<Checkpoint>) -> sqlx::Result<Option<Digest>> {
+        match checkpoint {
+            Some(checkpoint) if checkpoint.head.revision == revision => return Ok(Some(checkpoint.head.digest)),
+            None if revision == Revision::ZERO => return Ok(Some(Digest::default())),
+            _ => {}
+        }
+        let row = sqlx::query("SELECT revision, digest FROM revisions WHERE revision = ?")
+            .bind(integer(revision.0))
+            .fetch_optional(&self.readers)
+            .await?;
+        row.map(|row| Ok(head_of(&row)?.digest)).transpose()
+    }
+
+    /// The whole transaction, up to its `COMMIT`, in one trip where `known` says what the state adds up to at `base`. Returns what it
+    /// adds up to then. Where it refuses or fails, the caller ends it.
+    async fn write(
+        &self,
+        conn: &mut SqliteConnection,
+        mut begun: bool,
+        base: Head,
+        known: Option<Total>,
+        batches: &[Batch],
+        records: &[RevisionRecord],
+    ) -> sqlx::Result<Result<Total, CommitError>> {
+        let total = match known {
+            Some(total) => total,
+            None => {
+                if !std::mem::replace(&mut begun, true) {
+                    sqlx::query("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+                }
+                if head(conn).await? != base {
+                    return Ok(Err(CommitError::Conflict));
+                }
+                match integrity::total_at(conn, base).await? {
+                    Some(total) => total,
+                    None => return Ok(Err(self.no_total(base).into())),
+                }
+            }
+        };
+        let digests = digests(total, batches, records);
+        let (changes, notes) = net(batches, &digests.items);
+        let mut script = Script::new(if begun { "" } else { "BEGIN IMMEDIATE; " });
+        script.log(records, &digests, Some(base));
+        script.state(&changes, &notes);
+        let Err(e) = script.commit(conn).await else {
+            return Ok(Ok(digests.total));
+        };
+        let violation = e.as_database_error().map(|e| e.kind());
+        if matches!(violation, Some(ErrorKind::NotNullViolation)) && head(conn).await? != base {
+            return Ok(Err(CommitError::Conflict));
+        }
+        if matches!(violation, Some(ErrorKind::UniqueViolation))
+            && let Some(duplicate) = duplicate(conn, &changes).await?
+        {
+            return Ok(Err(duplicate));
+        }
+        Err(e)
+    }
+
+    fn no_total(&self, head: Head) -> StoreError {
+        StoreError::Corrupt {
+            place: self.file.place(),
+            detail: format!(
+                "the digest of the state at revision {} is not what was written; run verify, then repair",
+                head.revision
+            ),
+        }
     }
 
     async fn audit_after(&self, after: Revision, query: &AuditQuery) -> sqlx::Result<Vec<AuditRecord>> {
@@ -142,19 +225,7 @@ impl Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn load(&self) -> Result<State, StoreError> {
-        let read = async {
-            let mut tx = self.readers.begin().await?;
-            let mut state = State {
-                head: head(&mut tx).await?,
-                resources: Vec::new(),
-            };
-            let mut names = Names::default();
-            let mut rows = sqlx::query("SELECT kind, id, body, origin FROM resources").fetch(&mut *tx);
-            while let Some(row) = rows.try_next().await? {
-                state.resources.push(resource_of(&row, &mut names)?);
-            }
-            Ok(state)
-        };
+        let read = async { integrity::load(&mut *self.readers.begin().await?).await };
         read.await.map_err(|e| self.error(&e))
     }
 
@@ -196,8 +267,16 @@ impl Store for Sqlite {
         };
         let records = read.await.map_err(|e| self.error(&e))?;
         // Asked afterwards: what was read while the log was being cut is not to be trusted.
-        still_kept(after, self.checkpoint().await?)?;
-        Ok(records)
+        let checkpoint = self.checkpoint().await?;
+        still_kept(after, checkpoint)?;
+        let before = self.digest_at(after, checkpoint).await.map_err(|e| self.error(&e))?;
+        match first_broken(before, &records) {
+            None => Ok(records),
+            Some(revision) => Err(StoreError::Corrupt {
+                place: self.file.place(),
+                detail: format!("revision {revision} of the log is not what was written; run verify"),
+            }),
+        }
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
@@ -206,6 +285,9 @@ impl Store for Sqlite {
                 true => Ok(Vec::new()),
                 false => Err(CommitError::Conflict),
             };
+        }
+        if let Some(detail) = self.marker.unexpected() {
+            return Err(StoreError::Unexpected(detail).into());
         }
         let records = chain(base, batches);
         let mut turn = self.writer.lock().await;
@@ -216,17 +298,21 @@ impl Store for Sqlite {
             Some(conn) => conn,
             None => self.file.connect().await?,
         };
-        let refused = match write(&mut conn, holds, base, batches, &records).await {
-            Ok(Ok(())) => {
+        let known = turn.total_at(base);
+        let refused = match self.write(&mut conn, holds, base, known, batches, &records).await {
+            Ok(Ok(total)) => {
+                turn.total = records.last().map(|record| (record.head(), total));
                 turn.conn = Some(conn);
                 turn.conflicts = 0;
                 self.bell.ring();
                 self.committed.notify_one();
+                self.marker.moved();
                 return Ok(records.iter().map(RevisionRecord::head).collect());
             }
             Ok(Err(refused)) => refused,
             Err(e) => self.error(&e).into(),
         };
+        turn.total = None;
         if refused == CommitError::Conflict {
             turn.conflicts += 1;
             if turn.conflicts > 1 && !holds {
@@ -279,10 +365,8 @@ impl Store for Sqlite {
     }
 
     async fn applied(&self) -> Result<BTreeMap<String, String>, StoreError> {
-        let rows = sqlx::query_as("SELECT key, value FROM applied")
-            .fetch_all(&self.readers)
-            .await;
-        Ok(rows.map_err(|e| self.error(&e))?.into_iter().collect())
+        let read = async { integrity::notes(&mut *self.readers.acquire().await?).await };
+        read.await.map_err(|e| self.error(&e))
     }
 
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
@@ -317,7 +401,12 @@ impl Store for Sqlite {
     }
 
     async fn compact(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
-        self.cut(checkpoint).await
+        if let Some(detail) = self.marker.unexpected() {
+            return Err(StoreError::Unexpected(detail).into());
+        }
+        let done = self.cut(checkpoint).await;
+        self.marker.moved();
+        done
     }
 
     async fn export(&self) -> Result<Box<dyn Export>, StoreError> {
@@ -325,13 +414,39 @@ impl Store for Sqlite {
     }
 
     async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
-        let restoring = copy::Restoring::begin(&self.file, replace, self.bell.clone(), self.committed.clone());
+        let (bell, committed, marker) = (self.bell.clone(), self.committed.clone(), self.marker.clone());
+        let restoring = copy::Restoring::begin(&self.file, replace, bell, committed, marker);
         Ok(Box::new(restoring.await?))
+    }
+
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        let check = async { integrity::check(&mut *self.readers.begin().await?).await };
+        check.await.map_err(|e| self.error(&e))
+    }
+
+    async fn repair(&self, apply: bool, unique: Unique) -> Result<Repair, StoreError> {
+        let mut conn = self.file.connect().await?;
+        let repaired = integrity::repair(&mut conn, apply, unique).await;
+        let repaired = repaired.map_err(|e| self.error(&e))?;
+        self.committed.notify_one();
+        conn.close().await.map_err(|e| self.error(&e))?;
+        Ok(repaired)
+    }
+
+    fn unexpected(&self) -> Option<String> {
+        self.marker.unexpected()
+    }
+
+    async fn accept(&self) -> Result<(), StoreError> {
+        self.accept_as_it_is().await
     }
 
     async fn close(&self) {
         let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
         upkeep.shutdown().await;
+        if let Err(e) = marker::advance(&self.file, &self.readers, &self.marker).await {
+            tracing::warn!("cannot note where the store is: {e}");
+        }
         self.readers.close().await;
         self.log_readers.close().await;
         let mut turn = self.writer.lock().await;
@@ -345,33 +460,6 @@ impl Store for Sqlite {
             }
         }
     }
-}
-
-/// The whole transaction, up to its `COMMIT`, in one trip. Where it refuses or fails, the caller ends it.
-async fn write(
-    conn: &mut SqliteConnection,
-    begun: bool,
-    base: Head,
-    batches: &[Batch],
-    records: &[RevisionRecord],
-) -> sqlx::Result<Result<(), CommitError>> {
-    let batch = net(batches);
-    let mut script = Script::new(if begun { "" } else { "BEGIN IMMEDIATE; " });
-    script.log(records, Some(base));
-    script.state(&batch);
-    let Err(e) = script.commit(conn).await else {
-        return Ok(Ok(()));
-    };
-    let violation = e.as_database_error().map(|e| e.kind());
-    if matches!(violation, Some(ErrorKind::NotNullViolation)) && head(conn).await? != base {
-        return Ok(Err(CommitError::Conflict));
-    }
-    if matches!(violation, Some(ErrorKind::UniqueViolation))
-        && let Some(duplicate) = duplicate(conn, &batch).await?
-    {
-        return Ok(Err(duplicate));
-    }
-    Err(e)
 }
 
 /// The statements of one transaction, sent together: each trip to the connection's thread and back costs more than a small
@@ -391,17 +479,18 @@ impl Script {
 
     /// Appends the revisions to the log, if `base` is its head, where that is asked for: otherwise the first row has no digest,
     /// which none may lack, and nothing that follows is done. It saves the trip that asking first would take.
-    fn log(&mut self, records: &[RevisionRecord], mut base: Option<Head>) {
-        for rows in records.chunks(AT_ONCE) {
+    fn log(&mut self, records: &[RevisionRecord], digests: &Digests, mut base: Option<Head>) {
+        let with_states: Vec<_> = records.iter().zip(&digests.states).collect();
+        for rows in with_states.chunks(AT_ONCE) {
             self.sql
-                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, removed, digest) ");
-            self.sql.push_values(rows, |mut row, record| {
+                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, removed, state, digest) ");
+            self.sql.push_values(rows, |mut row, (record, state)| {
                 row.push_bind(integer(record.revision.0))
                     .push_bind(&record.author.at)
                     .push_bind(&record.author.actor);
                 row.push_bind(&record.author.request_id)
                     .push_bind(&record.author.reason);
-                row.push_bind(record.removed.to_text());
+                row.push_bind(record.removed.to_text()).push_bind(&state[..]);
                 match base.take() {
                     Some(base) => {
                         let (revision, digest) = match base == Head::default() {
@@ -421,11 +510,12 @@ impl Script {
             });
             self.end(rows.len());
         }
-        let changes: Vec<_> = records.iter().flat_map(RevisionRecord::records).collect();
+        let items = digests.items.iter().flatten();
+        let changes: Vec<_> = records.iter().flat_map(RevisionRecord::records).zip(items).collect();
         for rows in changes.chunks(AT_ONCE) {
             self.sql
-                .push("INSERT INTO changes (revision, idx, kind, id, origin, before, after) ");
-            self.sql.push_values(rows, |mut row, record| {
+                .push("INSERT INTO changes (revision, idx, kind, id, origin, before, after, digest) ");
+            self.sql.push_values(rows, |mut row, (record, items)| {
                 row.push_bind(integer(record.revision.0))
                     .push_bind(integer(record.index));
                 row.push_bind(record.change.kind.clone())
@@ -433,34 +523,37 @@ impl Script {
                 row.push_bind(record.change.origin.clone());
                 row.push_bind(record.change.before.as_ref().map(Json::as_str));
                 row.push_bind(record.change.after.as_ref().map(Json::as_str));
+                let digest = change_digest(record.revision, record.index, record.change, **items);
+                row.push_bind(digest.0.to_vec());
             });
             self.end(rows.len());
         }
     }
 
     /// Brings the state from one revision to another.
-    fn state(&mut self, batch: &Batch) {
-        let stays = |change: &Change| change.before.is_some() && change.after.is_some() && change.keeps_unique;
-        let (staying, moving): (Vec<_>, Vec<_>) = batch.changes.iter().partition(|change| stays(change));
+    fn state(&mut self, changes: &[NetChange<'_>], notes: &[&(String, String)]) {
+        let stays =
+            |(change, _): &&NetChange<'_>| change.before.is_some() && change.after.is_some() && change.keeps_unique;
+        let (staying, moving): (Vec<_>, Vec<_>) = changes.iter().partition(stays);
         // Most writes change a body. Its row is written where it is, and no index is touched: the row that is offered has no
         // unique value, which nobody else can have, and the one that is there keeps its own.
         for rows in staying.chunks(AT_ONCE) {
-            self.sql.push("INSERT INTO resources (kind, id, origin, body) ");
-            self.sql.push_values(rows, |mut row, change| {
+            self.sql.push("INSERT INTO resources (kind, id, origin, body, digest) ");
+            self.sql.push_values(rows, |mut row, (change, item)| {
                 row.push_bind(change.kind.clone()).push_bind(change.id.clone());
                 row.push_bind(change.origin.clone())
-                    .push_bind(change.after.as_ref().map(Json::as_str));
+                    .push_bind(change.after.as_ref().map(Json::as_str))
+                    .push_bind(sealed(change, *item).to_vec());
             });
-            self.sql
-                .push(" ON CONFLICT (kind, id) DO UPDATE SET origin = excluded.origin, body = excluded.body");
+            self.sql.push(
+                " ON CONFLICT (kind, id) DO UPDATE \
+                 SET origin = excluded.origin, body = excluded.body, digest = excluded.digest",
+            );
             self.end(rows.len());
         }
         // All of them leave before any comes in, so that two resources can swap their unique value.
-        let mut leaving: Vec<_> = moving
-            .iter()
-            .copied()
-            .filter(|change| change.before.is_some())
-            .collect();
+        let leaving = moving.iter().map(|(change, _)| &**change);
+        let mut leaving: Vec<&Change> = leaving.filter(|change| change.before.is_some()).collect();
         leaving.sort_by_key(|change| &change.kind);
         for rows in leaving
             .chunk_by(|a, b| a.kind == b.kind)
@@ -478,24 +571,26 @@ impl Script {
         }
         let coming: Vec<_> = moving
             .iter()
-            .filter_map(|change| Some((change, change.after.as_ref()?)))
+            .filter_map(|(change, item)| Some((change, *item, change.after.as_ref()?)))
             .collect();
         for rows in coming.chunks(AT_ONCE) {
             self.sql
-                .push("INSERT INTO resources (kind, id, unique_key, origin, body) ");
-            self.sql.push_values(rows, |mut row, (change, body)| {
+                .push("INSERT INTO resources (kind, id, unique_key, origin, body, digest) ");
+            self.sql.push_values(rows, |mut row, (change, item, body)| {
                 row.push_bind(change.kind.clone()).push_bind(change.id.clone());
                 row.push_bind(&change.unique)
                     .push_bind(change.origin.clone())
-                    .push_bind(body.as_str());
+                    .push_bind(body.as_str())
+                    .push_bind(sealed(change, *item).to_vec());
             });
             self.end(rows.len());
         }
-        for (key, value) in &batch.applied {
-            self.sql.push("INSERT INTO applied (key, value) VALUES (");
-            self.sql.push_bind(key).push(", ").push_bind(value);
+        for (key, value) in notes {
+            self.sql.push("INSERT INTO applied (key, value, digest) VALUES (");
+            self.sql.push_bind(key).push(", ").push_bind(value).push(", ");
+            self.sql.push_bind(note_digest(key, value).0.to_vec());
             self.sql
-                .push(") ON CONFLICT (key) DO UPDATE SET value = excluded.value");
+                .push(") ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest");
             self.end(1);
         }
     }
@@ -522,40 +617,58 @@ impl Script {
     }
 }
 
+/// A change of the state, and the item of what comes after it.
+type NetChange<'a> = (Cow<'a, Change>, Option<Digest>);
+
 /// What the batches add up to, from the first `before` of each resource to its last `after`: one transaction needs to write
 /// the state only once, however many writers share it.
-fn net(batches: &[Batch]) -> Cow<'_, Batch> {
-    if let [one] = batches {
-        return Cow::Borrowed(one);
-    }
-    let mut net = Batch::default();
+fn net<'a>(batches: &'a [Batch], items: &[Vec<Items>]) -> (Vec<NetChange<'a>>, Vec<&'a (String, String)>) {
+    let mut net: Vec<NetChange<'a>> = Vec::new();
     let mut places = HashMap::new();
-    for batch in batches {
-        net.applied.extend(batch.applied.iter().cloned());
-        for change in &batch.changes {
+    for (batch, items) in batches.iter().zip(items) {
+        for (change, items) in batch.changes.iter().zip(items) {
             match places.entry((&change.kind, &change.id)) {
                 Entry::Vacant(place) => {
-                    place.insert(net.changes.len());
-                    net.changes.push(change.clone());
+                    place.insert(net.len());
+                    net.push((Cow::Borrowed(change), items.after));
                 }
                 Entry::Occupied(place) => {
-                    let first: &mut Change = &mut net.changes[*place.get()];
-                    *first = Change {
-                        before: first.before.take(),
+                    let (first, item) = &mut net[*place.get()];
+                    *first = Cow::Owned(Change {
+                        before: first.before.clone(),
                         keeps_unique: first.keeps_unique && change.keeps_unique,
                         ..change.clone()
-                    };
+                    });
+                    *item = items.after;
                 }
             }
         }
     }
-    Cow::Owned(net)
+    (net, batches.iter().flat_map(|batch| &batch.applied).collect())
 }
 
-/// The change of `batch` whose unique value is taken. SQLite says only that there is one.
-async fn duplicate(conn: &mut SqliteConnection, batch: &Batch) -> sqlx::Result<Option<CommitError>> {
+/// Resources that come in as they are.
+fn created(changes: &[Change]) -> Vec<NetChange<'_>> {
+    let net = changes
+        .iter()
+        .map(|change| (Cow::Borrowed(change), Items::of(change).after));
+    net.collect()
+}
+
+/// The digest column of what a change leaves.
+fn sealed(change: &Change, item: Option<Digest>) -> Sealed {
+    seal_row(
+        item.unwrap_or_default(),
+        change.unique.as_deref(),
+        change.origin.as_deref(),
+    )
+}
+
+/// The change whose unique value is taken. SQLite says only that there is one.
+async fn duplicate(conn: &mut SqliteConnection, changes: &[NetChange<'_>]) -> sqlx::Result<Option<CommitError>> {
     let mut values = HashSet::new();
-    for change in batch.changes.iter().filter(|change| change.after.is_some()) {
+    let changes = changes.iter().map(|(change, _)| change);
+    for change in changes.filter(|change| change.after.is_some()) {
         let Some(value) = &change.unique else { continue };
         let sql = "SELECT count(*) FROM resources WHERE kind = ? AND unique_key = ? AND id <> ?";
         let query = sqlx::query_scalar::<_, i64>(sql)

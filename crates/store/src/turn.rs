@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleet::integrity::Total;
+use fleet::log::Head;
+
 /// A connection that writes.
 pub(crate) trait Undo: Send + 'static {
     /// Ends an open transaction as if it had never been; false if that cannot be said, and the connection must go.
@@ -22,15 +25,26 @@ pub(crate) struct Turn<C> {
     held: u64,
     /// Whether one is open now.
     pub(crate) holds: bool,
+    /// What the resources add up to at the head of the last commit, so that the next need not ask.
+    pub(crate) total: Option<(Head, Total)>,
 }
 
 impl<C> Turn<C> {
+    /// What the resources at `head` add up to, where that is known without asking.
+    pub(crate) fn total_at(&self, head: Head) -> Option<Total> {
+        if head == Head::default() {
+            return Some(Total::default());
+        }
+        self.total.filter(|(at, _)| *at == head).map(|(_, total)| total)
+    }
+
     pub(crate) fn new(conn: Option<C>) -> Self {
         Turn {
             conn,
             conflicts: 0,
             held: 0,
             holds: false,
+            total: None,
         }
     }
 }

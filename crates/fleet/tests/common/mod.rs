@@ -114,6 +114,7 @@ pub fn poll(fleet: &Fleet, dns: &str, path: &str) -> Value {
         Poll::UnknownCluster => "unknown cluster".into(),
         Poll::UnknownKind => "unknown kind".into(),
         Poll::Breach(breach) => format!("breach: {breach}").into(),
+        Poll::Damaged => "damaged".into(),
     }
 }
 
@@ -140,6 +141,7 @@ pub fn state(fleet: &Fleet) -> State {
     State {
         head: fleet.head(),
         resources: fleet.resources().collect(),
+        ..State::default()
     }
 }
 

@@ -176,7 +176,9 @@ fn more_inputs_than_the_providers_take_are_refused() {
 
 /// A fleet as some store holds it: with what no write made, or would make today.
 fn stored<'a>(fleet: &Fleet, more: impl Iterator<Item = (&'a str, &'a str, Value)>) -> Fleet {
-    let State { head, mut resources } = state(fleet);
+    let State {
+        head, mut resources, ..
+    } = state(fleet);
     for (kind, id, value) in more {
         let body = fleet::json::Json::new(&value);
         match resources.iter_mut().find(|one| (&*one.kind, &*one.id) == (kind, id)) {
@@ -189,7 +191,12 @@ fn stored<'a>(fleet: &Fleet, more: impl Iterator<Item = (&'a str, &'a str, Value
             }),
         }
     }
-    Fleet::load(State { head, resources }).unwrap()
+    Fleet::load(State {
+        head,
+        resources,
+        ..State::default()
+    })
+    .unwrap()
 }
 
 /// `three` as an older release may have left it.

@@ -235,7 +235,9 @@ fn a_batch_may_turn_a_dependency_around() {
 
 #[test]
 fn an_old_dangling_dependency_blocks_nothing() {
-    let State { head, mut resources } = state(&small());
+    let State {
+        head, mut resources, ..
+    } = state(&small());
     let value = with(
         document(&small(), "platform_components", "c"),
         json!({"depends_on": ["gone"]}),
@@ -248,7 +250,12 @@ fn an_old_dangling_dependency_blocks_nothing() {
         body,
         origin: None,
     });
-    let fleet = Fleet::load(State { head, resources }).unwrap();
+    let fleet = Fleet::load(State {
+        head,
+        resources,
+        ..State::default()
+    })
+    .unwrap();
     accept(
         &fleet,
         json!([merge("platform_components", "c", json!({"oci_tag": "v2"}))]),

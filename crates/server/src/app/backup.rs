@@ -24,7 +24,7 @@ pub use self::restore::{Opened, RESTORED, RestoreError, Restored, restore};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    #[error("DATABASE_URL: {0}")]
+    #[error("DATABASE_URL: {0}; nothing was written")]
     Store(#[from] StoreError),
     /// What could never be restored is no backup.
     #[error("DATABASE_URL: {0}; nothing was written")]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard, Recent};
+use fleet::damage::Damage;
 use fleet::kind::CLUSTERS;
 use fleet::log::{Author, Batch, Change, Head, Removed, Revision, RevisionRecord};
 use fleet::operation::{Operation, Target, Verb};
@@ -39,6 +40,11 @@ const PROBE: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(1);
 /// How long the store may take for a call before further writes are turned away instead of piling up behind it.
 const STUCK: Duration = Duration::from_secs(2);
+
+/// Why nothing is written to a damaged store: what is missing would be judged as if it had never been there.
+pub const DAMAGED: &str = "the store is damaged: run flux-resourceset verify, then repair";
+/// How often a damaged store is read again, in case it was repaired.
+const REPAIRED_EVERY: Duration = Duration::from_secs(10);
 
 /// A write that became durable, or that changed nothing.
 #[derive(Debug)]
@@ -216,6 +222,8 @@ impl Engine {
             removals: removals.clone(),
             remembers,
             epoch: None,
+            reloaded: Instant::now(),
+            unreadable: None,
             serves,
         };
         task.describe();
@@ -265,6 +273,9 @@ impl Engine {
                 "the store does not answer, or is very busy".into(),
             ));
         }
+        if self.fleet.load().damage().is_some() {
+            return Err(WriteError::Unavailable(DAMAGED.to_owned()));
+        }
         let (reply, answer) = oneshot::channel();
         match self.queue.try_send(Request { write, reply }) {
             Ok(()) => answer.await.unwrap_or(Err(WriteError::Internal)),
@@ -291,6 +302,10 @@ struct Task {
     remembers: bool,
     /// Which store it is, once it was asked: [`Store::epoch`].
     epoch: Option<String>,
+    /// When the store was last read as a whole.
+    reloaded: Instant,
+    /// Where the store ends, if neither its log nor its state leads there.
+    unreadable: Option<Head>,
     serves: watch::Sender<Revision>,
 }
 
@@ -661,6 +676,9 @@ impl Task {
                 Err(error) => return self.complain(&error),
             };
             if head == served {
+                if fleet.damage().is_some() && self.reloaded.elapsed() > REPAIRED_EVERY {
+                    return self.reload().await;
+                }
                 self.welcome();
                 if self.epoch.is_none() {
                     self.epoch = self.status.asking(self.store.epoch()).await.ok();
@@ -685,6 +703,14 @@ impl Task {
                     warn!(served = %served.revision, compacted = %to, "the log was compacted meanwhile: reading the store anew");
                     return self.reload().await;
                 }
+                // The state may be sound all the same. If it is not, what is served stays.
+                Err(error @ StoreError::Corrupt { .. }) if self.unreadable != Some(head) => {
+                    error!(%error, "the log cannot be followed: reading the store anew");
+                    self.reload().await;
+                    self.unreadable = (self.fleet.load().head() != head).then_some(head);
+                    return;
+                }
+                Err(StoreError::Corrupt { .. }) => return,
                 Err(error) => return self.complain(&error),
             };
             for record in &records {
@@ -735,11 +761,18 @@ impl Task {
 
     async fn reload(&mut self) {
         self.metrics.reloads.inc();
-        self.remembers = false;
+        self.reloaded = Instant::now();
         let state = match self.status.asking(self.store.load()).await {
             Ok(state) => state,
             Err(error) => return self.complain(&error),
         };
+        if !state.damage.is_empty() && self.fleet.load().damage().is_none() {
+            // What is in memory is whole.
+            self.metrics.damaged_rows.set(count(state.damage.count()));
+            let first = state.damage.lines().next().unwrap_or_default();
+            return self.complain(&format!("{DAMAGED}; {first}"));
+        }
+        self.remembers = false;
         match tokio::task::spawn_blocking(move || Fleet::load(state)).await {
             Ok(Ok(fleet)) => {
                 info!(head = %fleet.head(), "read the store anew");
@@ -785,7 +818,13 @@ impl Task {
         self.metrics
             .clusters
             .set(i64::try_from(fleet.clusters().len()).unwrap_or(i64::MAX));
+        let damaged = fleet.damage().map_or(0, Damage::count);
+        self.metrics.damaged_rows.set(count(damaged));
     }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// What was removed within the budget's window, by whomever.

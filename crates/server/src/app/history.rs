@@ -32,6 +32,8 @@ pub enum PastError {
     NotYet(Revision),
     Store(StoreError),
     Stopped(Stop),
+    /// It is made from the present, which is damaged.
+    Damaged,
     /// Our own fault.
     Internal,
 }
@@ -66,6 +68,9 @@ impl App {
     fn rewind(&self, turn: &Turn, now: &Fleet, to: Revision) -> Result<Rewind, PastError> {
         if to > now.revision() {
             return Err(PastError::NotYet(to));
+        }
+        if now.damage().is_some() {
+            return Err(PastError::Damaged);
         }
         let mut rewind = Rewind::default();
         let mut query = AuditQuery {

@@ -99,7 +99,12 @@ pub fn read(path: &Path) -> Result<Option<Kept>, KeepError> {
     if next()?.is_some() {
         return Err(wrong("it goes on after its end"));
     }
-    let fleet = Fleet::load(State { head, resources }).map_err(KeepError::Content)?;
+    let fleet = Fleet::load(State {
+        head,
+        resources,
+        ..State::default()
+    })
+    .map_err(KeepError::Content)?;
     let age = jiff::Timestamp::now().duration_since(at);
     Ok(Some(Kept {
         fleet,
@@ -145,7 +150,8 @@ pub async fn keep(app: Arc<App>, path: &Path) {
             // What was not served from the store is in the file already.
             None => !app.status().is_stale(),
         };
-        if due {
+        // Never over a copy that is whole.
+        if due && fleet.damage().is_none() {
             let (started, head, path) = (Instant::now(), fleet.head(), path.to_owned());
             let written = tokio::task::spawn_blocking(move || write(&path, &fleet, age)).await;
             match written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {

@@ -101,7 +101,7 @@ pub async fn start(
     // Nobody writes over HTTP here, but the store is written all the same.
     let mut writing = config.clone();
     writing.mode = Mode::Crud;
-    let store = reach::open(&writing).await?;
+    let store = reach::open_expected(&writing).await?;
     let begun = async {
         let (fleet, following) = begin(mirror, store.clone(), metrics).await?;
         Ok((fleet, engine::recent(&*store, config.budget).await?, following))

@@ -11,6 +11,7 @@ pub mod manifests;
 pub mod mirror;
 pub mod reach;
 pub mod reads;
+pub mod repair;
 pub mod startup;
 pub mod verify;
 
@@ -167,6 +168,9 @@ impl App {
     /// What the same would do, on the fleet as it is now. Nothing is stored, and the budget refuses nothing.
     pub fn plan(&self, turn: &Turn, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
         let base = self.fleet();
+        if base.damage().is_some() {
+            return Err(WriteError::Unavailable(engine::DAMAGED.to_owned()));
+        }
         let refused = WriteError::Refused;
         let outcome = base.write(&write.operations, write.rules).map_err(refused)?;
         turn.check()?;

@@ -41,6 +41,28 @@ pub async fn open(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     })
 }
 
+/// The same for a process that serves what the store holds or adds to it: it must be the store that was here before.
+pub async fn open_expected(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    let store = open(config).await?;
+    expect(config, &*store).await?;
+    Ok(store)
+}
+
+/// Refuses a store that is not the one that was here before, unless it is to be accepted.
+pub async fn expect(config: &Config, store: &dyn Store) -> Result<(), StoreError> {
+    match store.unexpected() {
+        None => Ok(()),
+        Some(detail) if config.accept_new_store => {
+            warn!("ACCEPT_NEW_STORE: {detail}: it is used as it is");
+            store.accept().await
+        }
+        Some(detail) => {
+            store.close().await;
+            Err(StoreError::Unexpected(detail))
+        }
+    }
+}
+
 /// The store of a command that works on what is there: neither created nor filled.
 pub async fn open_existing(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match config.backend {
@@ -112,7 +134,7 @@ pub async fn start(config: &Config) -> Result<Started, StartError> {
 }
 
 async fn begin(config: &Config) -> Result<Started, StartError> {
-    let store = open(config).await?;
+    let store = open_expected(config).await?;
     let begun = async {
         if config.backend != Backend::Memory && store.head().await? == Head::default() {
             // Whoever lost the database would have clusters told what the seed says.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard};
+use fleet::damage::Damage;
 use fleet::document::Etag;
 use fleet::files::Seed;
 use fleet::json::Json;
@@ -16,7 +17,7 @@ use fleet::write::{Outcome, Rules};
 use fleet::yaml;
 use serde_json::Value;
 use store::{CommitError, Store, StoreError};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::engine::recent;
 use crate::config::{Backend, Budget, Config, ConfigError, Mode, Seed as Seeding};
@@ -92,7 +93,9 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
     let directory = directory_of(config)?;
     fill(config, store, with_seed).await?;
     let mut fleet = load(store).await?;
-    if config.mode == Mode::Crud {
+    if let Some(damage) = fleet.damage() {
+        report(damage);
+    } else if config.mode == Mode::Crud {
         fleet = refresh(fleet, store, &directory, config.budget).await?;
     }
     for (kind, id, clusters) in fleet.dangling() {
@@ -126,6 +129,10 @@ pub async fn fill(config: &Config, store: &dyn Store, with_seed: bool) -> Result
                 detail: "nobody has filled it yet, which takes a process in crud mode".to_owned(),
             }));
         }
+        if !store.load().await?.damage.is_empty() {
+            // It only looks empty: its log is lost, and resources are there.
+            break;
+        }
         // Judged on their own first, so that what is wrong with a kind is not blamed on the seed.
         kinds_only(config)?;
         let seed = if with_seed { read_seed(config)? } else { None };
@@ -136,6 +143,21 @@ pub async fn fill(config: &Config, store: &dyn Store, with_seed: bool) -> Result
 
 fn directory_of(config: &Config) -> Result<Vec<KindFile>, StartError> {
     config.resources_dir.as_deref().map_or(Ok(Vec::new()), read_directory)
+}
+
+/// Says what is damaged, and what to do about it.
+fn report(damage: &Damage) {
+    const SHOWN: usize = 20;
+    for line in damage.lines().take(SHOWN) {
+        error!("damaged: {line}");
+    }
+    let restorable = damage.rows.iter().filter(|row| row.logged.is_some()).count();
+    error!(
+        places = damage.count(),
+        restorable,
+        "the store is damaged: polls that may depend on what is missing get 503, the others are answered, and nothing is \
+         written; run flux-resourceset repair, which lists what the log can restore"
+    );
 }
 
 async fn load(store: &dyn Store) -> Result<Fleet, StartError> {
@@ -284,7 +306,13 @@ async fn refresh(
     budget: Budget,
 ) -> Result<Fleet, StartError> {
     loop {
-        let applied = store.applied().await?;
+        let applied = match store.applied().await {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                error!(%error, "kinds of files are not applied: it is not known which were");
+                return Ok(fleet);
+            }
+            applied => applied?,
+        };
         let mut operations = Vec::new();
         let mut notes = Vec::new();
         for kind in built_in() {

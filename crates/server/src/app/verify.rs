@@ -4,7 +4,7 @@ use std::fmt;
 
 use fleet::audit::{Audit, Broken, Sum};
 use fleet::log::{Head, Revision};
-use store::{Export, Store, StoreError};
+use store::{Export, MOST_PROBLEMS, Store, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
@@ -12,6 +12,23 @@ pub enum VerifyError {
     Store(#[from] StoreError),
     #[error("DATABASE_URL: {0}")]
     Broken(#[from] Broken),
+    #[error("DATABASE_URL: {}", lines(.0))]
+    Damaged(Vec<String>),
+}
+
+/// One problem in its line; more of them below each other.
+fn lines(problems: &[String]) -> String {
+    match problems {
+        [one] => one.clone(),
+        many => {
+            let count = match many.len() {
+                MOST_PROBLEMS.. => format!("{MOST_PROBLEMS} problems or more"),
+                count => format!("{count} problems"),
+            };
+            let lines = many.iter().map(|line| format!("\n  {line}"));
+            count + &lines.collect::<String>()
+        }
+    }
 }
 
 /// A store that holds what it should.
@@ -40,14 +57,61 @@ impl fmt::Display for Verified {
     }
 }
 
-/// Goes through log and state. The anchors are heads that somebody noted.
+/// Goes through rows, indexes, log and state, and reports every problem. The anchors are heads that somebody noted.
 pub async fn verify(store: &dyn Store, anchors: &[Head]) -> Result<Verified, VerifyError> {
-    let mut export = store.export().await?;
-    let (whole, _) = walk(&mut *export, anchors, None).await?;
-    Ok(Verified(whole))
+    let mut problems = store.check().await?;
+    let mut found = Vec::new();
+    match try_walk(store, anchors, &mut found).await {
+        Ok(sum) if problems.is_empty() && found.is_empty() => return Ok(Verified(sum)),
+        // What cannot be read was found by the check already, and stops here.
+        Err(VerifyError::Store(StoreError::Corrupt { .. })) if !problems.is_empty() => {}
+        Err(VerifyError::Broken(broken)) => found.push(broken),
+        Ok(_) => {}
+        Err(error) => return Err(error),
+    }
+    problems.extend(found.iter().map(ToString::to_string));
+    problems.truncate(MOST_PROBLEMS);
+    Err(VerifyError::Damaged(problems))
 }
 
-/// Does so, and sums up besides what would be left if the log began after `cut`.
+/// Holds log and state against each other, to the end.
+async fn try_walk(store: &dyn Store, anchors: &[Head], found: &mut Vec<Broken>) -> Result<Sum, VerifyError> {
+    let mut export = store.export().await?;
+    let checkpoint = export.checkpoint();
+    let begins = checkpoint.map(|checkpoint| checkpoint.head).unwrap_or_default();
+    let mut audit = Audit::new(begins, anchors)?;
+    loop {
+        let records = export.revisions().await?;
+        if records.is_empty() {
+            break;
+        }
+        for record in &records {
+            audit.try_record(record, found);
+        }
+        found.truncate(MOST_PROBLEMS);
+    }
+    loop {
+        let resources = export.resources().await?;
+        if resources.is_empty() {
+            break;
+        }
+        found.extend(resources.iter().filter_map(|resource| audit.resource(resource).err()));
+        found.truncate(MOST_PROBLEMS);
+    }
+    let sum = audit.try_end(found);
+    if found.is_empty() {
+        sum.compare(checkpoint)?;
+        if sum.head != export.head() {
+            found.push(Broken::Missing {
+                expected: export.head().revision,
+                found: sum.head.revision,
+            });
+        }
+    }
+    Ok(sum)
+}
+
+/// Holds log and state against each other, up to the first problem, and sums up besides what would be left if the log began after `cut`.
 pub(super) async fn walk(
     export: &mut dyn Export,
     anchors: &[Head],

@@ -217,7 +217,10 @@ pub(super) fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, Problem> {
         .kinds()
         .get(name)
         .cloned()
-        .ok_or_else(|| Problem::not_found(format!("there is no kind \"{}\"", quote(name))))
+        .ok_or_else(|| match fleet.is_damaged(KINDS) {
+            true => Problem::damaged(),
+            false => Problem::not_found(format!("there is no kind \"{}\"", quote(name))),
+        })
 }
 
 /// `GET /{kind}`
@@ -248,6 +251,9 @@ fn write_list(out: &mut Writer, items: impl Iterator<Item = Json>) -> Result<(),
 
 /// The documents of a kind that a query asks for.
 fn listed(fleet: &Fleet, name: &str, mut query: Query, turn: &Turn) -> Result<Vec<Json>, Problem> {
+    if fleet.is_damaged(name) {
+        return Err(Problem::damaged());
+    }
     if let Some(names) = fleet.name_records(name) {
         query.end("limit, offset")?;
         let all = names.values().map(|document| document.body.clone());
@@ -372,9 +378,10 @@ fn find(fleet: &Fleet, kind: &str, id: &str) -> Result<Document, Problem> {
         Some(singular) => singular.to_owned(),
         None => kind_of(fleet, kind)?.singular.clone(),
     };
-    fleet
-        .document(kind, id)
-        .ok_or_else(|| Problem::not_found(format!("there is no {singular} \"{}\"", quote(id))))
+    fleet.document(kind, id).ok_or_else(|| match fleet.is_damaged(kind) {
+        true => Problem::damaged(),
+        false => Problem::not_found(format!("there is no {singular} \"{}\"", quote(id))),
+    })
 }
 
 /// `PUT /{kind}/{id}`
@@ -593,6 +600,9 @@ pub async fn kinds(State(app): State<Arc<App>>, caller: Caller) -> Reply {
 }
 
 fn kinds_text(fleet: &Fleet) -> Result<String, Problem> {
+    if fleet.is_damaged(KINDS) {
+        return Err(Problem::damaged());
+    }
     let entries = fleet.kinds().iter().map(|kind| KindEntry {
         name: &kind.name,
         singular: &kind.singular,

@@ -115,11 +115,15 @@ pub async fn inputs(
             .unwrap_or_default()
     };
     let cluster = fleet.cluster(&id);
+    if cluster.is_none() && fleet.is_damaged(CLUSTERS) {
+        return Err(Problem::damaged());
+    }
     let unknown = || Problem::not_found(format!("there is no cluster \"{}\"{}", quote(&id), then()));
     let cluster = cluster.ok_or_else(unknown)?;
     match fleet.poll(&cluster.head().dns, &path) {
         Poll::Reply(reply) => Ok(json_text(reply.identity())),
         Poll::Breach(breach) => Err(Problem::broken_reply(&breach)),
+        Poll::Damaged => Err(Problem::damaged()),
         Poll::UnknownCluster | Poll::UnknownKind => {
             let path = quote(&path);
             Err(Problem::not_found(format!("no kind has the path \"{path}\"{}", then())))

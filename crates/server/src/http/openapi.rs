@@ -617,7 +617,11 @@ fn service_paths(paths: &mut Map<String, Value>) {
         "type": "object",
         "required": ["status"],
         "properties": {
-            "status": {"type": "string"},
+            "status": {"type": "string", "enum": ["ok", "damaged"]},
+            "damaged_rows": {
+                "type": "integer",
+                "description": "Of a damaged store: how many places are not what was written. Polls that may depend on them are 503.",
+            },
             "revision": {"type": "integer", "description": "What is served. While the store is away, and of a mirror."},
             "age_seconds": {
                 "type": "integer",

@@ -106,6 +106,7 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
             Err(Problem::not_found(format!("no kind has the path \"{}\"", quote(&path)))),
         ),
         Poll::Breach(breach) => (path, Err(Problem::broken_reply(&breach))),
+        Poll::Damaged => (Cow::Borrowed("none"), Err(Problem::damaged())),
     }
 }
 
@@ -123,6 +124,9 @@ pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap)
 async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
     let wanted = list_query(app, uri)?;
     let fleet = app.fleet();
+    if fleet.may_lack_names() {
+        return Err(Problem::damaged());
+    }
     // Like a DNS name that was never known. An empty store, by a wrong DATABASE_URL say, must not empty whoever asks.
     if fleet.clusters().is_empty() && fleet.decommissions().is_empty() && fleet.released_names().is_empty() {
         return Err(Problem::not_found("this fleet never had a cluster"));

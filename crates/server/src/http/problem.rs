@@ -167,6 +167,13 @@ impl Problem {
         problem
     }
 
+    /// The store is damaged, and the answer may depend on what is missing.
+    pub fn damaged() -> Self {
+        Problem::unavailable(
+            "the store is damaged, and the answer may depend on what is missing; the operator runs flux-resourceset repair",
+        )
+    }
+
     pub fn internal() -> Self {
         Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -259,6 +266,7 @@ impl From<PastError> for Problem {
             PastError::NotYet(revision) => Problem::not_found(format!("there is no revision {revision}")),
             PastError::Store(error) => error.into(),
             PastError::Stopped(stop) => stop.into(),
+            PastError::Damaged => Problem::damaged(),
             PastError::Internal => Problem::internal(),
         }
     }

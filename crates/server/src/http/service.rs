@@ -41,6 +41,10 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
         body["revision"] = json!(revision);
         body["age_seconds"] = age.as_secs().into();
     }
+    if let Some(damage) = app.fleet().damage() {
+        body["status"] = "damaged".into();
+        body["damaged_rows"] = damage.count().into();
+    }
     if let Some(mirror) = mirror {
         body["mirror"] = mirror.describe();
     }

@@ -9,7 +9,7 @@ use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, Sta
 use flux_resourceset::app::compact::{Old, compact};
 use flux_resourceset::http::Api;
 use serde_json::json;
-use store::{AuditQuery, AuditRecord, CommitError, Export, Memory, Restore, Store, StoreError};
+use store::{AuditQuery, AuditRecord, CommitError, Export, Memory, Repair, Restore, Store, StoreError, Unique};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
@@ -114,6 +114,14 @@ impl Store for Fragile {
     async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
         self.check()?;
         self.inner.restore(replace).await
+    }
+
+    async fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.check().await
+    }
+
+    async fn repair(&self, apply: bool, unique: Unique) -> Result<Repair, StoreError> {
+        self.inner.repair(apply, unique).await
     }
 
     async fn close(&self) {}

@@ -29,6 +29,12 @@ fn refused(ended: &Ended) -> &str {
     lines[0].strip_prefix("error: ").unwrap()
 }
 
+/// What a command refuses, in as many lines as it takes.
+fn problems(ended: &Ended) -> &str {
+    assert_eq!((ended.status.code(), &*ended.stdout), (Some(1), ""), "{}", ended.stderr);
+    ended.stderr.strip_prefix("error: ").unwrap()
+}
+
 /// Ten revisions: the first, with the kinds and a seed, and nine clusters.
 fn fleet(folder: &Folder) -> Server {
     let server = folder
@@ -96,8 +102,9 @@ fn every_way_of_tampering_is_found_where_it_is() {
     let last = anchor(&server, 10);
     server.stop();
     let pristine = std::fs::read(folder.database()).unwrap();
-    let changed = |revision: u64| format!("DATABASE_URL: revision {revision} {CHANGED}");
-    let state = |what: &str| format!("DATABASE_URL: {what}: the state was changed");
+    let changed = |revision: u64| format!("revision {revision} {CHANGED}");
+    let edited = |revision: u64| format!("of revision {revision} does not match its digest");
+    let state = |what: &str| format!("{what}: the state was changed");
     let swap = "UPDATE revisions SET revision = -1 WHERE revision = 5; UPDATE revisions SET revision = 5 WHERE revision = 6; \
          UPDATE revisions SET revision = 6 WHERE revision = -1; UPDATE changes SET revision = -1 WHERE revision = 5; \
          UPDATE changes SET revision = 5 WHERE revision = 6; UPDATE changes SET revision = 6 WHERE revision = -1";
@@ -122,54 +129,56 @@ fn every_way_of_tampering_is_found_where_it_is() {
         ),
         (
             "UPDATE changes SET after = replace(after, 'dev', 'prod') WHERE revision = 5",
-            changed(5),
+            edited(5),
         ),
-        ("UPDATE changes SET origin = 'seed' WHERE revision = 5", changed(5)),
+        ("UPDATE changes SET origin = 'seed' WHERE revision = 5", edited(5)),
         ("DELETE FROM changes WHERE revision = 5", changed(5)),
-        ("UPDATE changes SET idx = -idx WHERE revision = 1", changed(1)),
+        ("UPDATE changes SET idx = -idx WHERE revision = 1", edited(1)),
         (
-            "INSERT INTO changes VALUES (5, 9, 'clusters', 'x', NULL, NULL, '{}')",
+            "INSERT INTO changes VALUES (5, 9, 'clusters', 'x', NULL, NULL, '{}', NULL)",
             changed(5),
         ),
         (
             "DELETE FROM revisions WHERE revision = 5",
-            "DATABASE_URL: revision 5 is missing: 6 comes in its place".to_owned(),
+            "revision 5 is missing: 6 comes in its place".to_owned(),
         ),
         (
             "DELETE FROM revisions WHERE revision = 5; UPDATE revisions SET revision = revision - 1 WHERE revision > 5; \
              DELETE FROM changes WHERE revision = 5; UPDATE changes SET revision = revision - 1 WHERE revision > 5",
-            changed(5),
+            edited(5),
         ),
         (
             "DELETE FROM revisions WHERE revision = 1",
-            "DATABASE_URL: revision 1 is missing: 2 comes in its place".to_owned(),
+            "revision 1 is missing: 2 comes in its place".to_owned(),
         ),
-        (swap, changed(5)),
+        (swap, edited(5)),
         (
             "DELETE FROM revisions WHERE revision = 10",
             state("clusters/c-10 is there, though no revision made it"),
         ),
         (
             "UPDATE resources SET body = replace(body, 'dev', 'prod') WHERE id = 'c-07'",
-            state("clusters/c-07 is not what revision 7 left"),
+            "clusters/c-07: its row is damaged or gone, though revision 7 left it".to_owned(),
         ),
         (
             "DELETE FROM resources WHERE id = 'c-07'",
             state("clusters/c-07 is gone, though revision 7 left it"),
         ),
         (
-            "INSERT INTO resources VALUES ('clusters', 'x', NULL, NULL, '{}')",
-            state("clusters/x is there, though no revision made it"),
+            "INSERT INTO resources VALUES ('clusters', 'x', NULL, NULL, '{}', NULL)",
+            "a row that reads clusters/x is damaged: it has no digest".to_owned(),
         ),
         (
             "UPDATE resources SET origin = NULL WHERE id = 'seeded'",
-            state("clusters/seeded is not what revision 1 left"),
+            "a row that reads clusters/seeded is damaged: it does not match its digest".to_owned(),
         ),
     ] {
         std::fs::write(folder.database(), &pristine).unwrap();
+        // Who can edit the file can do so with its marker.
+        let _gone = std::fs::remove_file(folder.path("fleet.db.head"));
         folder.shell(&folder.database(), sql).close();
         let ended = command(&folder, &["verify"]).run();
-        assert_eq!(refused(&ended), expected, "{sql}");
+        assert!(problems(&ended).contains(&expected), "{sql}: {}", ended.stderr);
         // What is broken is neither thrown away nor kept for a bad day.
         let ended = command(&folder, &["compact", "--before", "3"]).run();
         assert!(
@@ -188,6 +197,7 @@ fn every_way_of_tampering_is_found_where_it_is() {
 
     // The end cut off, and the state with it: only who noted the head can tell.
     std::fs::write(folder.database(), &pristine).unwrap();
+    std::fs::remove_file(folder.path("fleet.db.head")).unwrap();
     let cut = "DELETE FROM revisions WHERE revision > 8; DELETE FROM changes WHERE revision > 8; \
          DELETE FROM resources WHERE id IN ('c-09', 'c-10')";
     folder.shell(&folder.database(), cut).close();
@@ -247,17 +257,20 @@ fn a_log_is_compacted_beside_a_running_server() {
     server.stop();
 
     // The checkpoint is held against the state.
-    for sql in [
-        "UPDATE resources SET body = replace(body, 'dev', 'prod') WHERE id = 'c-03'",
-        "UPDATE checkpoint SET state = zeroblob(32)",
+    for (sql, expected) in [
+        ("UPDATE checkpoint SET state = zeroblob(32)", "after 10 touched"),
+        (
+            "UPDATE resources SET body = replace(body, 'dev', 'prod') WHERE id = 'c-03'",
+            "clusters/c-03 is damaged",
+        ),
     ] {
         folder.shell(&folder.database(), sql).close();
         let ended = command(&folder, &["verify"]).run();
-        assert!(refused(&ended).contains("after 10 touched"), "{}", ended.stderr);
+        assert!(problems(&ended).contains(expected), "{}", ended.stderr);
     }
     let ended = command(&folder, &["verify", "--anchor", &seventh]).run();
     assert!(
-        refused(&ended).contains("an anchor at 7 can no longer be compared"),
+        problems(&ended).contains("an anchor at 7 can no longer be compared"),
         "{}",
         ended.stderr
     );

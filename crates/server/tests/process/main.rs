@@ -9,6 +9,7 @@ mod client;
 mod server;
 
 mod configuration;
+mod damage;
 mod durability;
 mod healthcheck;
 mod import;

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use fleet::integrity::{Items, Total};
 use fleet::log::{Checkpoint, Head, Resource, Revision, RevisionRecord};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection};
 
 use super::server::{PATIENCE, Purpose, Server, within};
 use super::write::{BEGIN, Rows};
-use super::{applied, compact};
+use super::{applied, compact, integrity};
 use crate::bell::Bell;
-use crate::rows::{Names, SELECT_LOG, add_row, creation, head_of, resource_of, revision_of};
+use crate::rows::{Names, SELECT_LOG, SELECT_RESOURCE, add_row, creation, head_of, resource_of, revision_of};
 use crate::{EXPORTED, Export, Restore, StoreError, size_of};
 
 /// For what goes over whole tables.
@@ -46,7 +47,7 @@ impl Exporting {
                  LEFT JOIN flux_resourceset.changes c ON c.revision = r.revision \
                  WHERE r.revision > (SELECT coalesce(max(revision), 0) FROM flux_resourceset.checkpoint) \
                  ORDER BY r.revision, c.idx; \
-                 DECLARE state NO SCROLL CURSOR FOR SELECT kind, id, body, origin FROM flux_resourceset.resources"
+                 DECLARE state NO SCROLL CURSOR FOR {SELECT_RESOURCE} FROM flux_resourceset.resources"
             );
             within(PATIENCE, sqlx::raw_sql(AssertSqlSafe(log)).execute(&mut conn)).await?;
             Ok((head, checkpoint, applied))
@@ -154,6 +155,8 @@ pub(super) struct Restoring {
     bell: Arc<Bell>,
     /// Where the log ends so far.
     head: Head,
+    /// What the resources so far add up to.
+    total: Total,
 }
 
 impl Restoring {
@@ -186,6 +189,7 @@ impl Restoring {
                 conn,
                 bell,
                 head: Head::default(),
+                total: Total::default(),
             }),
         }
     }
@@ -211,9 +215,10 @@ impl Restore for Restoring {
     async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError> {
         let mut rows = Rows::default();
         for record in records {
-            rows.revision(record);
+            // Only the last one needs the digest of its state.
+            rows.revision(record, None);
             for (index, change) in record.changes.iter().enumerate() {
-                rows.change(Some((record, index)), change, false);
+                rows.change(Some((record, index)), change, Items::of(change), false);
             }
         }
         let head = records.last().map_or(self.head, RevisionRecord::head);
@@ -227,7 +232,9 @@ impl Restore for Restoring {
             .collect();
         let mut rows = Rows::default();
         for change in &made {
-            rows.change(None, change, true);
+            let items = Items::of(change);
+            self.total.apply(items);
+            rows.change(None, change, items, true);
         }
         self.write(rows, self.head).await
     }
@@ -242,8 +249,11 @@ impl Restore for Restoring {
     }
 
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
-        let committed = within(LONG, sqlx::raw_sql("COMMIT").execute(&mut self.conn)).await;
-        committed.map_err(|e| self.server.error(&e))?;
+        let finish = async {
+            integrity::put_total(&mut self.conn, self.head, self.total).await?;
+            within(LONG, sqlx::raw_sql("COMMIT").execute(&mut self.conn)).await
+        };
+        finish.await.map_err(|e| self.server.error(&e))?;
         self.bell.ring();
         let _broken = within(PATIENCE, self.conn.close()).await;
         Ok(())

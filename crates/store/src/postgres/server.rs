@@ -5,7 +5,8 @@
 //! work with what it left (`compatible`). A migration that only adds what older releases need not know leaves `compatible` as
 //! it is: they go on, as every statement names its columns. One that they would misread raises it to its own number: from
 //! then on they get [`StoreError::Newer`], also those that are running, since every commit and every look at the head
-//! compares. A release therefore never raises it above the last migration of the release before.
+//! compares: they go on serving what they have, and write nothing. Migration 2 did that, because a row without its digest is a
+//! damaged one. Otherwise a release never raises it above the last migration of the release before.
 
 use std::fmt;
 use std::io;
@@ -16,11 +17,19 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection, Row};
 
+use super::integrity;
 use crate::StoreError;
 use crate::postgres::Access;
 
 /// What makes the schema, with the `compatible` that each leaves. Never edited once released: a change is a new file.
-const MIGRATIONS: &[(&str, i64)] = &[(include_str!("migrations/1.sql"), 1)];
+const MIGRATIONS: &[(&str, i64)] = &[
+    (include_str!("migrations/1.sql"), 1),
+    // An older release would write rows without digests.
+    (include_str!("migrations/2.sql"), 2),
+];
+
+/// The migration whose columns are filled by [`integrity::fill`].
+const DIGESTS: usize = 2;
 
 /// The last migration that this release knows.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -190,8 +199,9 @@ impl Server {
     }
 
     async fn migrate(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
-        // Others may be migrating now, or restoring a backup: they have the time that they need.
+        // Others may be migrating now, or restoring a backup: they have the time that they need. So has filling new columns.
         const PATIENT: Duration = Duration::from_secs(120);
+        const FILLING: Duration = Duration::from_secs(1800);
         let migrate = async {
             sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '60s'")
                 .execute(&mut *conn)
@@ -228,6 +238,9 @@ impl Server {
                 .min(MIGRATIONS.len());
             for (number, (migration, compatible)) in MIGRATIONS.iter().enumerate().skip(first) {
                 sqlx::raw_sql(*migration).execute(&mut *conn).await?;
+                if number + 1 == DIGESTS {
+                    integrity::fill(conn).await?;
+                }
                 sqlx::query("UPDATE flux_resourceset.store SET version = $1, compatible = $2")
                     .bind(number as i64 + 1)
                     .bind(compatible)
@@ -236,7 +249,7 @@ impl Server {
             }
             sqlx::raw_sql("COMMIT").execute(&mut *conn).await
         };
-        within(PATIENT, migrate).await.map_err(|e| self.error(&e))?;
+        within(FILLING, migrate).await.map_err(|e| self.error(&e))?;
         Ok(())
     }
 
@@ -281,6 +294,13 @@ impl Server {
 
     pub(super) fn unusable(&self, detail: String) -> StoreError {
         StoreError::Unusable {
+            place: self.0.place.clone(),
+            detail,
+        }
+    }
+
+    pub(super) fn corrupt(&self, detail: String) -> StoreError {
+        StoreError::Corrupt {
             place: self.0.place.clone(),
             detail,
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleet::integrity::{Items, Sealed, change_digest, note_digest, seal_row};
 use fleet::json::Json;
 use fleet::log::{Batch, Change, Head, RevisionRecord};
 use sqlx::Row;
@@ -12,8 +13,8 @@ use sqlx::postgres::PgConnection;
 
 use super::server::{KNOWN, PATIENCE, within};
 use super::text::put;
-use crate::CommitError;
 use crate::rows::{Columns, integer};
+use crate::{CommitError, Digests};
 
 /// Whom the statement below wakes when its transaction is committed.
 pub(super) const CHANNEL: &str = "flux_resourceset";
@@ -29,28 +30,28 @@ const WRITE: &str = "
         WHERE one AND revision = $3 AND digest = $4 AND compatible <= $5
         RETURNING pg_notify('flux_resourceset', '')
     ), revision AS (
-        INSERT INTO flux_resourceset.revisions (revision, at, actor, request_id, reason, digest, removed)
+        INSERT INTO flux_resourceset.revisions (revision, at, actor, request_id, reason, digest, removed, state)
         SELECT u.* FROM moved, unnest($6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
-            $12::text[]) AS u
+            $12::text[], $13::bytea[]) AS u
     ), change AS (
-        SELECT u.* FROM moved, unnest($13::bigint[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[],
-            $19::text[], $20::text[], $21::bool[])
-            AS u (revision, idx, kind, id, origin, before, after, unique_key, last)
+        SELECT u.* FROM moved, unnest($14::bigint[], $15::bigint[], $16::text[], $17::text[], $18::text[], $19::text[],
+            $20::text[], $21::text[], $22::bool[], $23::bytea[], $24::bytea[])
+            AS u (revision, idx, kind, id, origin, before, after, unique_key, last, digest, sealed)
     ), logged AS (
-        INSERT INTO flux_resourceset.changes (revision, idx, kind, id, origin, before, after)
-        SELECT revision, idx, kind, id, origin, before, after FROM change WHERE revision IS NOT NULL
+        INSERT INTO flux_resourceset.changes (revision, idx, kind, id, origin, before, after, digest)
+        SELECT revision, idx, kind, id, origin, before, after, digest FROM change WHERE revision IS NOT NULL
     ), gone AS (
         DELETE FROM flux_resourceset.resources r USING change c
         WHERE c.last AND c.after IS NULL AND r.kind = c.kind AND r.id = c.id
     ), there AS (
-        INSERT INTO flux_resourceset.resources (kind, id, unique_key, origin, body)
-        SELECT kind, id, unique_key, origin, after FROM change WHERE last AND after IS NOT NULL
+        INSERT INTO flux_resourceset.resources (kind, id, unique_key, origin, body, digest)
+        SELECT kind, id, unique_key, origin, after, sealed FROM change WHERE last AND after IS NOT NULL
         ON CONFLICT (kind, id) DO UPDATE
-        SET unique_key = excluded.unique_key, origin = excluded.origin, body = excluded.body
+        SET unique_key = excluded.unique_key, origin = excluded.origin, body = excluded.body, digest = excluded.digest
     ), note AS (
-        INSERT INTO flux_resourceset.applied (key, value)
-        SELECT u.* FROM moved, unnest($22::text[], $23::text[]) AS u
-        ON CONFLICT (key) DO UPDATE SET value = excluded.value
+        INSERT INTO flux_resourceset.applied (key, value, digest)
+        SELECT u.* FROM moved, unnest($25::text[], $26::text[], $27::bytea[]) AS u
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest
     )
     SELECT count(*) FROM moved";
 
@@ -72,6 +73,7 @@ pub(super) struct Rows<'a> {
     reason: Vec<Option<Text<'a>>>,
     digest: Vec<&'a [u8]>,
     removed: Vec<Option<String>>,
+    state: Vec<Option<&'a [u8]>>,
     changed_in: Vec<Option<i64>>,
     index: Vec<i64>,
     kind: Vec<Text<'a>>,
@@ -81,15 +83,19 @@ pub(super) struct Rows<'a> {
     after: Vec<Option<Text<'a>>>,
     unique: Vec<Option<Text<'a>>>,
     last: Vec<bool>,
+    change_digest: Vec<Vec<u8>>,
+    sealed: Vec<Vec<u8>>,
     key: Vec<Text<'a>>,
     value: Vec<Text<'a>>,
+    note_digest: Vec<Vec<u8>>,
     /// About how many bytes all of that is.
     size: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// A revision without its changes.
-    pub(super) fn revision(&mut self, record: &'a RevisionRecord) {
+    /// A revision without its changes, with the digest of the state after it, where that is known.
+    pub(super) fn revision(&mut self, record: &'a RevisionRecord, state: Option<&'a Sealed>) {
+        self.state.push(state.map(|state| &state[..]));
         self.revision.push(integer(record.revision.0));
         self.at.push(put(&record.author.at));
         self.actor.push(put(&record.author.actor));
@@ -106,7 +112,20 @@ impl<'a> Rows<'a> {
     }
 
     /// A change, with its place in the log if it belongs there, and whether it is the last of its resource.
-    pub(super) fn change(&mut self, logged: Option<(&RevisionRecord, usize)>, change: &'a Change, last: bool) {
+    pub(super) fn change(
+        &mut self,
+        logged: Option<(&RevisionRecord, usize)>,
+        change: &'a Change,
+        items: Items,
+        last: bool,
+    ) {
+        let digest = logged.map(|(record, index)| change_digest(record.revision, index, change, items).0.to_vec());
+        self.change_digest.push(digest.unwrap_or_default());
+        let sealed = items
+            .after
+            .filter(|_| last)
+            .map(|item| seal_row(item, change.unique.as_deref(), change.origin.as_deref()).to_vec());
+        self.sealed.push(sealed.unwrap_or_default());
         self.changed_in
             .push(logged.map(|(record, _)| integer(record.revision.0)));
         self.index.push(logged.map_or(0, |(_, index)| integer(index)));
@@ -121,8 +140,14 @@ impl<'a> Rows<'a> {
         self.size += 256 + body(&change.before) + body(&change.after);
     }
 
+    /// A resource that comes in as it is, apart from the log.
+    pub(super) fn creation(&mut self, change: &'a Change) {
+        self.change(None, change, Items::of(change), true);
+    }
+
     /// A note, of which no two may have the same key.
     pub(super) fn note(&mut self, key: &'a str, value: &'a str) {
+        self.note_digest.push(note_digest(key, value).0.to_vec());
         self.key.push(put(key));
         self.value.push(put(value));
     }
@@ -144,7 +169,8 @@ impl<'a> Rows<'a> {
             .bind(self.request_id)
             .bind(self.reason)
             .bind(self.digest)
-            .bind(self.removed);
+            .bind(self.removed)
+            .bind(self.state);
         let query = query
             .bind(self.changed_in)
             .bind(self.index)
@@ -154,8 +180,10 @@ impl<'a> Rows<'a> {
             .bind(self.before)
             .bind(self.after)
             .bind(self.unique)
-            .bind(self.last);
-        let query = query.bind(self.key).bind(self.value);
+            .bind(self.last)
+            .bind(self.change_digest)
+            .bind(self.sealed);
+        let query = query.bind(self.key).bind(self.value).bind(self.note_digest);
         let moved: i64 = within(patience, query.fetch_one(conn)).await?.try_get(0)?;
         Ok(moved == 1)
     }
@@ -169,9 +197,10 @@ pub(super) async fn commit(
     base: Head,
     batches: &[Batch],
     records: &[RevisionRecord],
+    digests: &Digests,
 ) -> sqlx::Result<bool> {
     let head = records.last().map_or(base, RevisionRecord::head);
-    let mut parts = parts(batches, records);
+    let mut parts = parts(batches, records, digests);
     if let (false, [_]) = (begun, &*parts) {
         return parts.remove(0).write(conn, base, head).await;
     }
@@ -189,7 +218,7 @@ pub(super) async fn commit(
     Ok(true)
 }
 
-fn parts<'a>(batches: &'a [Batch], records: &'a [RevisionRecord]) -> Vec<Rows<'a>> {
+fn parts<'a>(batches: &'a [Batch], records: &'a [RevisionRecord], digests: &'a Digests) -> Vec<Rows<'a>> {
     let last = last_changes(batches);
     let mut parts = Vec::new();
     let mut rows = Rows::default();
@@ -202,16 +231,17 @@ fn parts<'a>(batches: &'a [Batch], records: &'a [RevisionRecord]) -> Vec<Rows<'a
     for (key, value) in notes {
         rows.note(key, value);
     }
-    for (batch, record) in batches.iter().zip(records) {
-        rows.revision(record);
-        for (index, change) in batch.changes.iter().enumerate() {
+    let digests = digests.items.iter().zip(&digests.states);
+    for ((batch, record), (items, state)) in batches.iter().zip(records).zip(digests) {
+        rows.revision(record, Some(state));
+        for (index, (change, items)) in batch.changes.iter().zip(items).enumerate() {
             if rows.size > PART {
                 parts.push(std::mem::take(&mut rows));
             }
             let is_last = last
                 .get(&(&change.kind, &change.id))
                 .is_some_and(|last| std::ptr::eq(*last, change));
-            rows.change(Some((record, index)), change, is_last);
+            rows.change(Some((record, index)), change, *items, is_last);
         }
     }
     parts.push(rows);

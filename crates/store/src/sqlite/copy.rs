@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fleet::log::{Batch, Checkpoint, Head, Resource, Revision, RevisionRecord};
+use fleet::integrity::{Items, Total};
+use fleet::log::{Checkpoint, Head, Resource, Revision, RevisionRecord};
 use futures_util::TryStreamExt;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use tokio::sync::Notify;
 
 use super::file::File;
-use super::{Script, compact, head};
+use super::marker::Marker;
+use super::{Script, compact, created, head, integrity};
 use crate::bell::Bell;
-use crate::rows::{Names, SELECT_LOG, add_row, creation, head_of, integer, resource_of};
-use crate::{EXPORTED, Export, Restore, StoreError, size_of};
+use crate::rows::{Names, SELECT_LOG, SELECT_RESOURCE, add_row, creation, head_of, integer, resource_of};
+use crate::{Digests, EXPORTED, Export, Restore, StoreError, size_of};
 
 /// A connection of its own, whose transaction is the moment.
 #[derive(Debug)]
@@ -25,8 +27,8 @@ pub(super) struct Exporting {
     applied: BTreeMap<String, String>,
     /// The last revision that was given.
     revision: Revision,
-    /// The last resource that was given.
-    resource: (String, String),
+    /// The row of the last resource that was given.
+    resource: i64,
 }
 
 impl Exporting {
@@ -39,8 +41,7 @@ impl Exporting {
             sqlx::query("BEGIN").execute(&mut conn).await?;
             let head = head(&mut conn).await?;
             let checkpoint = compact::checkpoint(&mut conn).await?;
-            let applied = sqlx::query_as("SELECT key, value FROM applied").fetch_all(&mut conn);
-            Ok((head, checkpoint, applied.await?.into_iter().collect()))
+            Ok((head, checkpoint, integrity::notes(&mut conn).await?))
         };
         let (head, checkpoint, applied) = begin.await.map_err(|e| file.error(&e))?;
         Ok(Exporting {
@@ -52,7 +53,7 @@ impl Exporting {
             revision: checkpoint
                 .map(|checkpoint| checkpoint.head.revision)
                 .unwrap_or_default(),
-            resource: Default::default(),
+            resource: i64::MIN,
         })
     }
 }
@@ -77,7 +78,7 @@ impl Export for Exporting {
              WHERE r.revision > ? ORDER BY r.revision, c.idx"
         );
         let read = async {
-            let mut rows = sqlx::query(sqlx::AssertSqlSafe(sql))
+            let mut rows = sqlx::query(AssertSqlSafe(sql))
                 .bind(integer(self.revision.0))
                 .fetch(&mut self.conn);
             let (mut records, mut names) = (Vec::<RevisionRecord>::new(), Names::default());
@@ -104,26 +105,29 @@ impl Export for Exporting {
 
     async fn resources(&mut self) -> Result<Vec<Resource>, StoreError> {
         let read = async {
-            let sql = "SELECT kind, id, body, origin FROM resources WHERE (kind, id) > (?, ?) ORDER BY kind, id";
-            let mut rows = sqlx::query(sql)
-                .bind(&self.resource.0)
-                .bind(&self.resource.1)
+            // By row and never by an index, which may be damaged by itself.
+            let sql = format!("{SELECT_RESOURCE}, rowid FROM resources NOT INDEXED WHERE rowid > ? ORDER BY rowid");
+            let mut rows = sqlx::query(AssertSqlSafe(sql))
+                .bind(self.resource)
                 .fetch(&mut self.conn);
             let (mut resources, mut names) = (Vec::<Resource>::new(), Names::default());
-            let mut size = 0;
+            let (mut size, mut last) = (0, self.resource);
             while size < EXPORTED
                 && let Some(row) = rows.try_next().await?
             {
                 let resource = resource_of(&row, &mut names)?;
                 size += resource.body.as_str().len();
                 resources.push(resource);
+                let number: i64 = row.try_get(6)?;
+                if number <= last {
+                    return Err(sqlx::Error::Decode("the rows of the state are out of order".into()));
+                }
+                last = number;
             }
-            Ok(resources)
+            Ok((resources, last))
         };
-        let resources = read.await.map_err(|e| self.file.error(&e))?;
-        if let Some(last) = resources.last() {
-            self.resource = (last.kind.to_string(), last.id.to_string());
-        }
+        let (resources, last) = read.await.map_err(|e| self.file.error(&e))?;
+        self.resource = last;
         Ok(resources)
     }
 }
@@ -135,6 +139,9 @@ pub(super) struct Restoring {
     conn: SqliteConnection,
     bell: Arc<Bell>,
     committed: Arc<Notify>,
+    marker: Arc<Marker>,
+    /// What the resources so far add up to.
+    total: Total,
 }
 
 impl Restoring {
@@ -143,6 +150,7 @@ impl Restoring {
         replace: bool,
         bell: Arc<Bell>,
         committed: Arc<Notify>,
+        marker: Arc<Marker>,
     ) -> Result<Self, StoreError> {
         let mut conn = file.connect().await?;
         let begin = async {
@@ -168,6 +176,8 @@ impl Restoring {
                 conn,
                 bell,
                 committed,
+                marker,
+                total: Total::default(),
             }),
         }
     }
@@ -186,8 +196,15 @@ impl Restore for Restoring {
     }
 
     async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError> {
+        let items = |record: &RevisionRecord| record.changes.iter().map(Items::of).collect();
+        let digests = Digests {
+            items: records.iter().map(items).collect(),
+            // Only the last one needs its own.
+            states: vec![[0; 64]; records.len()],
+            total: Total::default(),
+        };
         let mut script = Script::new("");
-        script.log(records, None);
+        script.log(records, &digests, None);
         self.run(script).await
     }
 
@@ -195,26 +212,34 @@ impl Restore for Restoring {
         let made = resources
             .into_iter()
             .map(|(resource, unique)| creation(resource, unique));
+        let made: Vec<_> = made.collect();
+        let made = created(&made);
+        self.total.extend(made.iter().filter_map(|(_, item)| *item));
         let mut script = Script::new("");
-        script.state(&Batch {
-            changes: made.collect(),
-            ..Batch::default()
-        });
+        script.state(&made, &[]);
         self.run(script).await
     }
 
     async fn applied(&mut self, notes: Vec<(String, String)>) -> Result<(), StoreError> {
         let mut script = Script::new("");
-        script.state(&Batch {
-            applied: notes,
-            ..Batch::default()
-        });
+        script.state(&[], &notes.iter().collect::<Vec<_>>());
         self.run(script).await
     }
 
     async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
-        let committed = sqlx::query("COMMIT").execute(&mut self.conn).await;
-        committed.map_err(|e| self.file.error(&e))?;
+        let finish = async {
+            let head = head(&mut self.conn).await?;
+            integrity::put_total(&mut self.conn, head, self.total).await?;
+            let epoch: String = sqlx::query_scalar("SELECT epoch FROM epoch")
+                .fetch_one(&mut self.conn)
+                .await?;
+            sqlx::query("COMMIT").execute(&mut self.conn).await?;
+            Ok((epoch, head))
+        };
+        let (epoch, head) = finish.await.map_err(|e| self.file.error(&e))?;
+        if let Err(error) = self.marker.restored(&epoch, head) {
+            tracing::warn!("cannot note where the store is: {error}");
+        }
         self.bell.ring();
         self.committed.notify_one();
         self.conn.close().await.map_err(|e| self.file.error(&e))

@@ -12,6 +12,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::integrity;
 use crate::StoreError;
 
 /// Each file sets `user_version` to its number. Never edited once released: a change of the schema is a new file.
@@ -20,7 +21,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
+    include_str!("migrations/5.sql"),
 ];
+
+/// The migration whose columns are filled by [`integrity::fill`].
+const DIGESTS: usize = 5;
 
 /// "flux", as the first migration writes it.
 const APPLICATION_ID: i64 = 0x66_6c_75_78;
@@ -131,8 +136,11 @@ impl File {
         // Also without anything to migrate: it shows now, not at the first write, that the file can be written to.
         self.run(&mut conn, "BEGIN IMMEDIATE").await?;
         let version = self.version(&mut conn).await?;
-        for migration in &MIGRATIONS[version..] {
+        for (number, migration) in MIGRATIONS.iter().enumerate().skip(version) {
             self.run(&mut conn, migration).await?;
+            if number + 1 == DIGESTS {
+                integrity::fill(&mut conn).await.map_err(|e| self.error(&e))?;
+            }
         }
         self.run(&mut conn, "COMMIT").await?;
         if let Ok(found) = identity(&self.path) {
@@ -229,6 +237,10 @@ impl File {
                 Err(e) => return Err(self.error(&e)),
             }
         }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn place(&self) -> String {
