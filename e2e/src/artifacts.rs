@@ -31,7 +31,8 @@ pub(crate) struct Artifacts {
     process: Process,
     address: String,
     folder: PathBuf,
-    index: BTreeMap<String, Vec<Value>>,
+    /// The charts of each Helm repository by folder, then by name. The main one is at the top, its folder is "".
+    indexes: BTreeMap<String, BTreeMap<String, Vec<Value>>>,
     /// The files of the chart that all others are like.
     mould: Files,
     agent: Agent,
@@ -53,12 +54,11 @@ impl Artifacts {
             agent.get(format!("http://{address}/v2/")).call()?;
             Ok(())
         })?;
-        let index = BTreeMap::new();
         Ok(Artifacts {
             process,
             address,
             folder,
-            index,
+            indexes: BTreeMap::new(),
             mould: read_folder(mould)?,
             agent,
         })
@@ -73,6 +73,11 @@ impl Artifacts {
         format!("http://{}", self.address)
     }
 
+    /// The address of another Helm repository.
+    pub(crate) fn charts_in(&self, folder: &str) -> String {
+        format!("http://{}/{folder}", self.address)
+    }
+
     /// The address of a repository in the OCI registry.
     pub(crate) fn oci(&self, repository: &str) -> String {
         format!("oci://{}/{repository}", self.address)
@@ -80,14 +85,21 @@ impl Artifacts {
 
     /// Publishes a chart in the Helm repository.
     pub(crate) fn chart(&mut self, name: &str, version: &str) -> Result<()> {
+        self.chart_in("", name, version)
+    }
+
+    /// Publishes a chart in another Helm repository.
+    pub(crate) fn chart_in(&mut self, folder: &str, name: &str, version: &str) -> Result<()> {
         let packed = self.cast(name, version)?;
-        let file = format!("{name}-{version}.tgz");
-        fs::write(self.folder.join(&file), &packed)?;
+        let (file, place) = (format!("{name}-{version}.tgz"), self.folder.join(folder));
+        fs::create_dir_all(&place)?;
+        fs::write(place.join(&file), &packed)?;
         let entry =
             json!({"apiVersion": "v2", "name": name, "version": version, "urls": [file], "digest": sha256(&packed)});
-        self.index.entry(name.to_owned()).or_default().push(entry);
-        let index = json!({"apiVersion": "v1", "entries": self.index});
-        fs::write(self.folder.join("index.yaml"), index.to_string())?;
+        let index = self.indexes.entry(folder.to_owned()).or_default();
+        index.entry(name.to_owned()).or_default().push(entry);
+        let index = json!({"apiVersion": "v1", "entries": index});
+        fs::write(place.join("index.yaml"), index.to_string())?;
         Ok(())
     }
 

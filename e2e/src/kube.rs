@@ -145,6 +145,30 @@ impl Kube {
         Ok(items(found.unwrap_or_default()))
     }
 
+    /// What was written to an object after a resource version, in order: the API server replays it to a watch. Fails if the object
+    /// was deleted meanwhile.
+    pub(crate) fn history(&self, kind: Kind, namespace: &str, name: &str, since: &str) -> Result<Vec<Value>> {
+        let path = format!(
+            "{}/namespaces/{namespace}/{}?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3D{name}&resourceVersion={since}",
+            kind.api, kind.plural
+        );
+        let (status, replayed) = self.call("GET", &path, "application/json", "")?;
+        if status != 200 {
+            return Err(format!("GET {path}: {status} {replayed}").into());
+        }
+        let mut written = Vec::new();
+        for line in replayed.lines() {
+            let mut event: Value = serde_json::from_str(line)?;
+            match text(&event["type"]) {
+                "ADDED" | "MODIFIED" => written.push(event["object"].take()),
+                other => {
+                    return Err(format!("{other} of {} {namespace}/{name}: {}", kind.plural, event["object"]).into());
+                }
+            }
+        }
+        Ok(written)
+    }
+
     /// RFC 7396 on an object.
     pub(crate) fn merge(&self, kind: Kind, namespace: &str, name: &str, change: &Value) -> Result<()> {
         let path = path(kind, namespace, name);

@@ -132,10 +132,11 @@ pub(super) fn disable(story: &mut Story, world: &World) -> Result<()> {
     let (fleet, one) = (&world.fleet, &world.one);
     let kube = &one.kube;
     let asked = story.ask(fleet, &format!("component disable podinfo --cluster {}", one.name), &[])?;
-    story.then(asked, "HelmRelease, HelmRepository and ConfigMap are gone", || {
+    story.then(asked, "HelmRelease, HelmRepository and ConfigMaps are gone", || {
         kube.gone(kube::HELM_RELEASE, FLUX, "platform-podinfo")?;
-        kube.gone(kube::HELM_REPOSITORY, FLUX, "charts-podinfo")?;
-        kube.gone(kube::CONFIG_MAP, FLUX, &format!("values-podinfo-{}", one.name))
+        let mut left = one.named(kube::HELM_REPOSITORY, "charts-podinfo")?;
+        left.extend(one.named(kube::CONFIG_MAP, "values-podinfo")?);
+        same(&left, &Vec::new())
     })?;
     story.then(asked, "Helm has uninstalled the chart", || {
         kube.gone(kube::CONFIG_MAP, "podinfo", "podinfo")

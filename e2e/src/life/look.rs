@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::FLUX;
 use crate::cluster::Cluster;
-use crate::kube::{self, Inventory, readiness, text};
+use crate::kube::{self, Inventory, Kind, readiness, text};
 use crate::{Result, wait};
 
 impl Cluster {
@@ -25,6 +25,16 @@ impl Cluster {
     pub(super) fn patches(&self, component: &str) -> Result<Value> {
         let name = format!("values-{component}-{}", self.name);
         Ok(self.kube.need(kube::CONFIG_MAP, FLUX, &name)?["data"].take())
+    }
+
+    /// Flux' objects of a kind whose names begin so. Names of sources, and of the values that Flux reads, end in a hash.
+    pub(super) fn named(&self, kind: Kind, prefix: &str) -> Result<Vec<Value>> {
+        let mut objects = self.kube.list(kind)?;
+        objects.retain(|object| {
+            let metadata = &object["metadata"];
+            metadata["namespace"] == FLUX && text(&metadata["name"]).starts_with(prefix)
+        });
+        Ok(objects)
     }
 
     /// Every provider, asked to poll now.

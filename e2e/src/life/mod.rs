@@ -2,10 +2,12 @@
 
 mod bootstrap;
 mod changes;
+mod deployed;
 mod end;
 mod kinds;
 mod look;
 mod roads;
+mod together;
 mod trouble;
 
 use crate::Result;
@@ -32,6 +34,7 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     roads::hotfix(story, world)?;
     roads::everywhere_alike(story, world)?;
     roads::chart(story, world)?;
+    together::together(story, world)?;
     trouble::api_down(story, world)?;
     trouble::wrong_token(story, world)?;
     kinds::network_policies(story, world, &mut bare)?;

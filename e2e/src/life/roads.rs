@@ -126,8 +126,12 @@ pub(super) fn hotfix(story: &mut Story, world: &World) -> Result<()> {
         same(&installed(one)?.0.as_str(), &"1.14.1")
     })?;
     same(&installed(two)?.0.as_str(), &"1.14.0")?;
-    let source = one.kube.need(kube::OCI_REPOSITORY, FLUX, "platform-grafana")?;
-    same(&text(&source["spec"]["ref"]["tag"]), &"v1.1.0")?;
+    let sources = one.named(kube::OCI_REPOSITORY, "platform-grafana-")?;
+    let tags: Vec<&str> = sources
+        .iter()
+        .map(|source| text(&source["spec"]["ref"]["tag"]))
+        .collect();
+    same(&tags, &vec!["v1.1.0"])?;
     story.tick("the other cluster and every other component stay where they are");
 
     let example = world.components().display().to_string();

@@ -29,6 +29,27 @@ fn find<'a>(list: &'a Value, kind: &str, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {kind}/{name} among {:?}", names(list)))
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// The names of the objects that the release of a component refers to: its values, and its source.
+fn referred(list: &Value, id: &str) -> (String, String) {
+    let mut objects = list["items"].as_array().unwrap().iter();
+    let release = objects.find(|object| {
+        ["HelmRelease", "Kustomization"].contains(&text(&object["kind"]))
+            && object["metadata"]["name"] == format!("platform-{id}")
+    });
+    let spec = &release.unwrap()["spec"];
+    let first = |pointers: &[&str]| {
+        let mut names = pointers.iter().filter_map(|pointer| spec.pointer(pointer));
+        text(names.next().unwrap()).to_owned()
+    };
+    let values = first(&["/valuesFrom/0/name", "/postBuild/substituteFrom/1/name"]);
+    let source = first(&["/chartRef/name", "/sourceRef/name", "/chart/spec/sourceRef/name"]);
+    (values, source)
+}
+
 #[tokio::test]
 async fn the_demo_cluster_renders_as_the_book_says() {
     let app = TestApp::start().await;
@@ -46,6 +67,8 @@ async fn the_demo_cluster_renders_as_the_book_says() {
     );
     let values = find(&list, "ConfigMap", &format!("values-podinfo-{DEMO}"));
     assert_eq!(values["data"]["ui.color"], "#2f855a");
+    let read = find(&list, "ConfigMap", text(&release["spec"]["valuesFrom"][0]["name"]));
+    assert_eq!(read["data"], values["data"]);
     find(&list, "Namespace", "podinfo");
     let binding = find(&list, "ClusterRoleBinding", "platform-admins");
     assert_eq!(
@@ -84,23 +107,17 @@ async fn a_component_takes_the_road_of_its_source() {
     let list = objects(&app, "/clusters/c/manifests").await;
     let path = find(&list, "Kustomization", "platform-path");
     assert_eq!(path["spec"]["path"], "grafana/dev");
-    assert_eq!(path["spec"]["postBuild"]["substituteFrom"][1]["name"], "values-path-c");
+    let read = text(&path["spec"]["postBuild"]["substituteFrom"][1]["name"]);
+    assert_eq!(find(&list, "ConfigMap", read)["data"], json!({"REPLICAS": "3"}));
     assert_eq!(
         find(&list, "ConfigMap", "values-path-c")["data"],
         json!({"REPLICAS": "3"})
     );
-    assert_eq!(
-        find(&list, "OCIRepository", "platform-path")["spec"]["ref"]["tag"],
-        "1.0.0"
-    );
-    assert_eq!(
-        find(&list, "HelmRelease", "platform-chart")["spec"]["chartRef"]["name"],
-        "platform-chart"
-    );
-    assert_eq!(
-        find(&list, "OCIRepository", "platform-chart")["spec"]["url"],
-        "oci://r.example.com/charts/chart"
-    );
+    let source = find(&list, "OCIRepository", text(&path["spec"]["sourceRef"]["name"]));
+    assert_eq!(source["spec"]["ref"]["tag"], "1.0.0");
+    let chart = find(&list, "HelmRelease", "platform-chart");
+    let source = find(&list, "OCIRepository", text(&chart["spec"]["chartRef"]["name"]));
+    assert_eq!(source["spec"]["url"], "oci://r.example.com/charts/chart");
     assert_eq!(
         find(&list, "HelmRelease", "platform-https")["spec"]["chart"]["spec"]["version"],
         "1.0.0"
@@ -113,6 +130,72 @@ async fn a_component_takes_the_road_of_its_source() {
         .map(|one| (one["code"].as_str().unwrap(), one["id"].as_str().unwrap()))
         .collect();
     assert_eq!(told, [("ignored", "path"), ("ignored", "https")], "{found:?}");
+}
+
+/// A release must never read a ConfigMap or a source that is about to change: both are named by their content.
+#[tokio::test]
+async fn values_and_sources_are_named_by_their_content() {
+    let app = TestApp::start().await;
+    let long = "l".repeat(53);
+    let ids = ["https", "chart", "path", long.as_str()];
+    let with = |id: &str, more: Value| {
+        let mut value = component(id);
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"op": "create", "kind": "platform_components", "value": value})
+    };
+    let mut cluster = bare("c");
+    cluster["platform_components"] = ids.map(|id| json!({"id": id})).into();
+    cluster["patches"] = ids.iter().map(|id| ((*id).to_owned(), json!({"n": "1"}))).collect();
+    app.batch(json!([
+        with("https", json!({})),
+        with("chart", json!({"oci_url": "oci://r.example.com/charts", "oci_artifact": "chart"})),
+        with("path", json!({"oci_url": "oci://r.example.com/mono"})),
+        with(&long, json!({"oci_url": "oci://r.example.com/mono"})),
+        {"op": "create", "kind": "clusters", "value": cluster},
+    ]))
+    .await;
+    let before = objects(&app, "/clusters/c/manifests").await;
+    for name in names(&before) {
+        assert!(name.split_once('/').unwrap().1.len() <= 253, "{name}");
+    }
+    let patches: serde_json::Map<_, _> = ids.iter().map(|id| ((*id).to_owned(), json!({"n": "2"}))).collect();
+    app.patch("/clusters/c", &json!({ "patches": patches }))
+        .await
+        .expect(200);
+    let valued = objects(&app, "/clusters/c/manifests").await;
+    let moved = ids.map(|id| json!({"id": id, "oci_tag": "2.0.0"}));
+    app.patch("/clusters/c", &json!({ "platform_components": moved }))
+        .await
+        .expect(200);
+    let tagged = objects(&app, "/clusters/c/manifests").await;
+    for id in ids {
+        let [
+            (values, source),
+            (other_values, same_source),
+            (same_values, other_source),
+        ] = [&before, &valued, &tagged].map(|list| referred(list, id));
+        assert_ne!(values, other_values, "{id}: other values");
+        assert_eq!(source, same_source, "{id}: the same source");
+        assert_eq!(other_values, same_values, "{id}: the same values");
+        // A chart's version over https is in the release, and its source is the repository alone.
+        assert_eq!(source == other_source, id == "https", "{id}: another version");
+        assert_eq!(find(&tagged, "ConfigMap", &format!("values-{id}-c"))["data"]["n"], "2");
+    }
+    assert!(!tagged.to_string().contains("reconcile.fluxcd.io/watch"));
+
+    // What changes nothing in the ConfigMap keeps its name.
+    let number = json!({"patches": {"https": {"n": 2}}});
+    app.patch("/clusters/c", &number).await.expect(200);
+    let numbered = objects(&app, "/clusters/c/manifests").await;
+    assert_eq!(referred(&numbered, "https"), referred(&tagged, "https"));
+    let mirror = json!({"oci_url": "https://mirror.example.com"});
+    app.patch("/platform_components/https", &mirror).await.expect(200);
+    let mirrored = objects(&app, "/clusters/c/manifests").await;
+    assert_ne!(
+        referred(&mirrored, "https").1,
+        referred(&tagged, "https").1,
+        "another address"
+    );
 }
 
 #[tokio::test]

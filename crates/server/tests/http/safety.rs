@@ -108,13 +108,24 @@ async fn a_plan_warns_of_what_will_stall_and_shows_objects() {
         .await
         .expect(200)
         .json();
-    let changed = &plan["clusters"][0]["objects"]["changed"];
+    // The copy for people shows the value; the release switches to another ConfigMap.
+    let objects = &plan["clusters"][0]["objects"];
     assert_eq!(
-        *changed,
-        json!([{"id": format!("ConfigMap/flux-system/values-podinfo-{DEMO}"), "fields": [
+        objects["changed"][0],
+        json!({"id": format!("ConfigMap/flux-system/values-podinfo-{DEMO}"), "fields": [
             {"pointer": "/data/replicaCount", "before": "2", "after": "5"},
-        ]}])
+        ]})
     );
+    assert_eq!(objects["changed"][1]["id"], "HelmRelease/flux-system/platform-podinfo");
+    assert_eq!(objects["changed"].as_array().unwrap().len(), 2, "{objects}");
+    for list in ["added", "removed"] {
+        let ids = objects[list].as_array().unwrap();
+        let prefix = format!("ConfigMap/flux-system/values-podinfo-{DEMO}-");
+        assert!(
+            ids.len() == 1 && ids[0].as_str().unwrap().starts_with(&prefix),
+            "{list}: {ids:?}"
+        );
+    }
 }
 
 #[tokio::test]
