@@ -69,8 +69,8 @@ pub(super) struct Deployed<'a> {
     /// The kind of Flux object that deploys it.
     pub(super) kind: Kind,
     cluster: &'a Cluster,
-    /// The resource version of the last state that was read.
-    since: String,
+    /// The last state that was read, and its resource version.
+    last: Option<(State, String)>,
 }
 
 impl<'a> Deployed<'a> {
@@ -79,7 +79,7 @@ impl<'a> Deployed<'a> {
             component,
             kind,
             cluster,
-            since: String::new(),
+            last: None,
         }
     }
 
@@ -95,43 +95,46 @@ impl<'a> Deployed<'a> {
         self.cluster.kube.reconcile(self.kind, FLUX, &name)
     }
 
-    fn config_map(&self) -> Result<Value> {
-        self.cluster.kube.need(kube::CONFIG_MAP, self.component, self.component)
+    /// What is deployed now, and its resource version.
+    fn now(&self) -> Result<(State, String)> {
+        let kube = &self.cluster.kube;
+        let object = kube.need(kube::CONFIG_MAP, self.component, self.component)?;
+        let version = text(&object["metadata"]["resourceVersion"]).to_owned();
+        Ok((State::read(&object)?, version))
     }
 
-    /// Succeeds when `n` is deployed, and Flux says so. From here on, states are counted.
-    pub(super) fn begin(&mut self, n: u32) -> Result<()> {
-        kube::ready(&self.object()?)?;
-        let now = self.config_map()?;
-        same(&State::read(&now)?, &State::of(n))?;
-        self.since = text(&now["metadata"]["resourceVersion"]).to_owned();
-        Ok(())
-    }
-
-    /// Succeeds when `n` is deployed, and Flux says so; gives the states since the last call.
+    /// Succeeds when `n` is deployed, and Flux says so; gives the states since the last call. The first call only begins to count.
     pub(super) fn states_until(&mut self, n: u32) -> Result<Vec<State>> {
         kube::ready(&self.object()?)?;
-        same(&State::read(&self.config_map()?)?, &State::of(n))?;
+        same(&self.now()?.0, &State::of(n))?;
         self.states()
     }
 
     /// The states since the last call, without repetitions.
     pub(super) fn states(&mut self) -> Result<Vec<State>> {
-        let now = text(&self.config_map()?["metadata"]["resourceVersion"]).to_owned();
-        if now == self.since {
+        let now = self.now()?;
+        let Some((last, since)) = &self.last else {
+            self.last = Some(now);
+            return Ok(Vec::new());
+        };
+        if now.1 == *since {
             return Ok(Vec::new());
         }
         let kube = &self.cluster.kube;
-        let written = kube.history(kube::CONFIG_MAP, self.component, self.component, &self.since)?;
+        let written = kube.history(kube::CONFIG_MAP, self.component, self.component, since)?;
         if !written
             .iter()
-            .any(|object| object["metadata"]["resourceVersion"] == now)
+            .any(|object| object["metadata"]["resourceVersion"] == now.1)
         {
             return Err("the API server has not replayed everything yet".into());
         }
-        let mut states = written.iter().map(State::read).collect::<Result<Vec<State>>>()?;
+        let mut states = vec![last.clone()];
+        for object in &written {
+            states.push(State::read(object)?);
+        }
         states.dedup();
-        self.since = now;
+        states.remove(0);
+        self.last = Some(now);
         Ok(states)
     }
 

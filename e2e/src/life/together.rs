@@ -40,7 +40,7 @@ pub(super) fn together(story: &mut Story, world: &mut World) -> Result<()> {
     let mut roads = ROADS.map(|(component, kind)| Deployed::new(&world.one, component, kind));
     change(story, world, &ROADS, &version(0), 0)?;
     for road in &mut roads {
-        story.until(&format!("{} is installed", road.component), || road.begin(0))?;
+        story.until(&format!("{} is installed", road.component), || road.states_until(0))?;
     }
 
     ten_changes(story, world, &mut roads)?;
