@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fleet::log::{Batch, RevisionRecord, State};
+use fleet::log::{Batch, Change, Head, Resource, RevisionRecord, State};
 use fleet::operation::{Operation, Verb};
 use fleet::write::Rules;
 use fleet::{Fleet, files, kind};
@@ -43,10 +43,29 @@ pub(crate) fn fleet() -> &'static Fleet {
     &DEMO
 }
 
-/// What a store would hold.
+/// The log that leads from an empty store to the demo fleet: one revision that creates everything.
+pub(crate) fn log() -> RevisionRecord {
+    let create = |resource: Resource| Change {
+        kind: resource.kind,
+        id: resource.id,
+        before: None,
+        after: Some(resource.body),
+        origin: resource.origin,
+        unique: None,
+        keeps_unique: false,
+    };
+    let batch = Batch {
+        changes: fleet().resources().map(create).collect(),
+        ..Batch::default()
+    };
+    RevisionRecord::on(Head::default(), &batch)
+}
+
+/// What a sound store would hold.
 pub(crate) fn state(fleet: &Fleet) -> State {
     State {
         head: fleet.head(),
         resources: fleet.resources().collect(),
+        ..State::default()
     }
 }

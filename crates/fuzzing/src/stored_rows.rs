@@ -1,39 +1,88 @@
-//! Rows of a store that were damaged. The bytes say what happens to the rows of the demo fleet, six bytes per event.
+//! Rows of a store that were damaged. The first byte says whether the log is there, the others what happens to the rows of the
+//! demo fleet, six bytes per event.
 
 use fleet::Fleet;
+use fleet::damage::{BadRow, Replay, localise};
+use fleet::integrity::{Total, item};
 use fleet::json::Json;
-use fleet::log::Resource;
+use fleet::log::{Digest, Head, Resource, State};
 use fleet::snapshot::Poll;
 
-use crate::{accepted, demo};
+use crate::demo;
 
 const MOST_EVENTS: usize = 16;
 
-/// A damaged store is loaded or refused, never a panic; and what is loaded answers polls with valid replies or not at all.
+/// A row, and the digest that was stored with it.
+#[derive(Clone)]
+struct Row {
+    resource: Resource,
+    stored: Digest,
+}
+
+/// A damaged store is loaded or refused, never a panic; and every reply is the one from before the damage.
 pub fn stored_rows(bytes: &[u8]) {
-    let mut state = demo::state(demo::fleet());
-    for event in bytes.chunks_exact(6).take(MOST_EVENTS) {
-        damage(&mut state.resources, event);
-    }
-    // Text that is no JSON does not match its digest, and never reaches this point.
-    let is_json = |row: &Resource| Json::from_elsewhere(row.body.as_str()).is_some();
-    if !state.resources.iter().all(is_json) {
+    let Some((with_log, events)) = bytes.split_first() else {
         return;
+    };
+    let mut rows: Vec<Row> = demo::fleet().resources().map(row).collect();
+    let mut total = Total::default();
+    total.extend(rows.iter().map(|row| row.stored));
+    for event in events.chunks_exact(6).take(MOST_EVENTS) {
+        damage(&mut rows, event);
     }
-    let Ok(fleet) = Fleet::load(state) else { return };
-    let names = demo::fleet().clusters().values().map(|cluster| &*cluster.head().dns);
-    for dns in names {
-        for kind in fleet.kinds().definitions() {
+    let record = demo::log();
+    let mut log = Replay::new(Head::default());
+    if with_log % 2 == 1 {
+        log.record(&record);
+    }
+    let (mut sound, mut bad) = (Vec::new(), Vec::new());
+    for row in rows {
+        match item_of(&row.resource) == row.stored {
+            true => sound.push(row.resource),
+            false => bad.push(BadRow {
+                found: Some(row.resource),
+                stored: Some(row.stored),
+                detail: "it does not match its digest".to_owned(),
+            }),
+        }
+    }
+    let (resources, damage) = localise(record.head(), Some(total), sound, bad, &log);
+    let state = State {
+        head: record.head(),
+        resources,
+        damage,
+    };
+    if let Ok(fleet) = Fleet::load(state) {
+        assert_same_replies(&fleet);
+    }
+}
+
+fn assert_same_replies(fleet: &Fleet) {
+    let demo = demo::fleet();
+    for cluster in demo.clusters().values() {
+        for kind in demo.kinds().definitions() {
             let path = kind.path.as_deref().expect("a definition has a path");
-            if let Poll::Reply(reply) = fleet.poll(dns, path) {
-                accepted::assert_valid(&reply.identity());
+            let dns = &cluster.head().dns;
+            if let (Poll::Reply(reply), Poll::Reply(before)) = (fleet.poll(dns, path), demo.poll(dns, path)) {
+                assert_eq!(reply.identity(), before.identity(), "{dns} {path}");
             }
         }
     }
 }
 
+fn row(resource: Resource) -> Row {
+    Row {
+        stored: item_of(&resource),
+        resource,
+    }
+}
+
+fn item_of(resource: &Resource) -> Digest {
+    item(&resource.kind, &resource.id, &resource.body)
+}
+
 /// One event: what happens, to which row, and where in it.
-fn damage(rows: &mut Vec<Resource>, event: &[u8]) {
+fn damage(rows: &mut Vec<Row>, event: &[u8]) {
     let [what, row, other, low, high, value] = *event else {
         return;
     };
@@ -45,30 +94,30 @@ fn damage(rows: &mut Vec<Resource>, event: &[u8]) {
     let body = |text: String| Json::from_canonical(text);
     match what % 9 {
         0 => {
-            if let Some(flipped) = flipped(rows[row].body.as_str(), at, value) {
-                rows[row].body = body(flipped);
+            if let Some(flipped) = flipped(rows[row].resource.body.as_str(), at, value) {
+                rows[row].resource.body = body(flipped);
             }
         }
         1 => {
-            if let Some(id) = flipped(&rows[row].id, at, value) {
-                rows[row].id = id.into();
+            if let Some(id) = flipped(&rows[row].resource.id, at, value) {
+                rows[row].resource.id = id.into();
             }
         }
         2 => {
-            if let Some(kind) = flipped(&rows[row].kind, at, value) {
-                rows[row].kind = kind.into();
+            if let Some(kind) = flipped(&rows[row].resource.kind, at, value) {
+                rows[row].resource.kind = kind.into();
             }
         }
         3 => {
-            let body = rows[row].body.clone();
-            rows[row].body = std::mem::replace(&mut rows[other].body, body);
+            let body = rows[row].resource.body.clone();
+            rows[row].resource.body = std::mem::replace(&mut rows[other].resource.body, body);
         }
         4 => drop(rows.remove(row)),
         5 => rows.push(rows[row].clone()),
-        6 => rows[row].kind = rows[other].kind.clone(),
+        6 => rows[row].resource.kind = rows[other].resource.kind.clone(),
         7 => {
-            if let Some(replaced) = replaced(rows[row].body.as_str(), at, value) {
-                rows[row].body = body(replaced);
+            if let Some(replaced) = replaced(rows[row].resource.body.as_str(), at, value) {
+                rows[row].resource.body = body(replaced);
             }
         }
         _ => rows.swap(row, other),

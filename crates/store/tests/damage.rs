@@ -35,7 +35,9 @@ async fn write(store: &dyn Store, fleet: &Fleet, operations: &[Operation]) -> Fl
 }
 
 fn seed(text: &str) -> Vec<Operation> {
-    files::seed(&fleet::json::parse(text.as_bytes()).unwrap()).unwrap()
+    let seed = files::Seed::read(text).unwrap();
+    let parts = seed.parts().into_iter().map(|part| seed.operations(part).unwrap());
+    parts.collect::<Vec<_>>().concat()
 }
 
 /// The demo fleet, some more clusters with a history, a deleted one, and a reference to what is not there.
