@@ -310,10 +310,13 @@ fn digests(mut total: Total, batches: &[Batch], records: &[RevisionRecord]) -> D
 }
 
 /// The first of consecutive revisions that is not what was written, if any. `before` is the digest of the one before them.
-fn first_broken(before: Option<Digest>, records: &[RevisionRecord]) -> Option<Revision> {
+/// `index` and `bytes` are those of [`Store::log`]: a revision that may lack changes is not compared. Its rows have digests of
+/// their own.
+fn first_broken(before: Option<Digest>, records: &[RevisionRecord], index: usize, bytes: usize) -> Option<Revision> {
     let mut before = before;
-    for record in records {
-        if before.is_some_and(|before| record.chained(before) != record.digest) {
+    for (n, record) in records.iter().enumerate() {
+        let is_partial = (n == 0 && index > 0) || (n + 1 == records.len() && bytes < usize::MAX);
+        if !is_partial && before.is_some_and(|before| record.chained(before) != record.digest) {
             return Some(record.revision);
         }
         before = Some(record.digest);

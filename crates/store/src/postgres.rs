@@ -224,7 +224,7 @@ impl Store for Postgres {
         let read = read.await;
         let (records, checkpoint, before) = conn.done(read)?;
         still_kept(after, checkpoint)?;
-        match first_broken(before, &records) {
+        match first_broken(before, &records, index, bytes) {
             None => Ok(records),
             Some(revision) => {
                 let detail = format!("revision {revision} of the log is not what was written; run verify");

@@ -270,7 +270,7 @@ impl Store for Sqlite {
         let checkpoint = self.checkpoint().await?;
         still_kept(after, checkpoint)?;
         let before = self.digest_at(after, checkpoint).await.map_err(|e| self.error(&e))?;
-        match first_broken(before, &records) {
+        match first_broken(before, &records, index, bytes) {
             None => Ok(records),
             Some(revision) => Err(StoreError::Corrupt {
                 place: self.file.place(),
