@@ -36,7 +36,7 @@ test-flux: ## The renderer against the real Flux Operator CLI, which it installs
 
 e2e: ## The life of a cluster with a real Kubernetes API and the real Flux, without containers (once 15 minutes more to build).
 	scripts/go.sh
-	KUBECTL=$$(e2e/kubectl.sh) cargo test --package flux-resourceset-cli --test cli -- --ignored kustomize_agrees
+	KUSTOMIZE=$$(scripts/go-tool.sh kustomize) KUBECTL=$$(e2e/kubectl.sh) cargo test --package flux-resourceset-cli --test cli -- --ignored kustomize
 	e2e/run.sh
 	e2e/demo-test.sh
 

@@ -1,9 +1,10 @@
-//! The API, as this program uses it.
+//! The client of the API.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::Response;
@@ -19,26 +20,26 @@ pub(crate) struct Versioned {
     pub(crate) etag: String,
 }
 
-/// What `GET` gave.
+/// The reply to a `GET`.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) etag: Option<String>,
-    /// What the server calls whoever asked.
+    /// The name of our token at the server.
     pub(crate) actor: Option<String>,
-    /// The revision of the fleet, where the server says it.
+    /// The revision of the fleet, if the server sent it.
     pub(crate) revision: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
 
-/// What a write is held against, besides what it says.
+/// The conditions of a write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
-    /// Only say what it would do.
+    /// Only plan it.
     pub(crate) dry_run: bool,
-    /// The digest of the plan that it must still have.
+    /// The digest of the plan: the write fails if its effect is another one.
     pub(crate) plan: Option<String>,
-    /// On how many clusters something may be removed.
+    /// From how many clusters something may be removed.
     pub(crate) removals: Option<u64>,
 }
 
@@ -51,7 +52,7 @@ impl Conditions {
     }
 }
 
-/// One operation of a batch, and what people call it.
+/// One operation of a batch, and its label in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) body: Value,
@@ -73,7 +74,7 @@ pub(crate) struct Client {
     agent: OnceCell<Agent>,
 }
 
-/// The certificates that this system trusts. Reading them takes longer than a request does.
+/// The certificates that this system trusts. Reading them takes longer than a request, so it is done only for https.
 fn system_certificates() -> TlsConfig {
     let found = rustls_native_certs::load_native_certs().certs;
     let certificates: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
@@ -100,7 +101,7 @@ impl Client {
         self.agent.get_or_init(|| {
             let config = Agent::config_builder()
                 .http_status_as_error(false)
-                // A token goes to the server it is for, and to no other that this one names.
+                // A redirect would send the token to another server.
                 .max_redirects(0)
                 .max_redirects_will_error(false)
                 .timeout_connect(Some(Duration::from_secs(5)))
@@ -117,7 +118,7 @@ impl Client {
         self.access.url().map_err(ApiError::Unconfigured)
     }
 
-    /// `GET`, with the read token. `known` is the version that the caller has.
+    /// `GET` with the token for reading. `known` is the version that the caller already has.
     pub(crate) fn get_raw(&self, path: &str, known: Option<&str>) -> Result<Reply, ApiError> {
         let url = self.url()?;
         let token = self.access.read_token().map_err(ApiError::Unconfigured)?;
@@ -132,11 +133,11 @@ impl Client {
         finish(url, request.call()).map_err(|error| error.with_token(self.access.read_source()))
     }
 
-    /// What the log calls whoever writes with our token, and the revision that the server is at.
+    /// The name of our write token in the log, and the revision of the server.
     pub(crate) fn writer(&self) -> Result<(Option<String>, u64), ApiError> {
         let url = self.url()?;
         let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
-        // No revision comes after this one: nothing of the log is sent.
+        // No revision is after this one, so the reply has no records.
         let request = self.agent(url).get(format!("{url}/changes?limit=1&after={}", i64::MAX));
         let reply = finish(url, request.header("Authorization", format!("Bearer {token}")).call());
         let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
@@ -163,7 +164,7 @@ impl Client {
         })
     }
 
-    /// The same, or nothing where the kind is there and the id is not.
+    /// A resource and its version; none if it does not exist.
     pub(crate) fn find(&self, kind: &str, id: &str) -> Result<Option<Versioned>, ApiError> {
         match self.resource(kind, id) {
             Ok(found) => Ok(Some(found)),
@@ -172,12 +173,12 @@ impl Client {
         }
     }
 
-    /// The revision that the server is at.
+    /// The current revision.
     pub(crate) fn revision(&self) -> Result<u64, ApiError> {
         Ok(self.get_raw("/changes?limit=1", None)?.revision.unwrap_or_default())
     }
 
-    /// All operations in one revision, or none.
+    /// Sends all operations as one revision.
     pub(crate) fn batch(
         &self,
         operations: &[Operation],
@@ -188,7 +189,7 @@ impl Client {
         self.write("/batch", json!({ "operations": operations }), reason, conditions)
     }
 
-    /// Back to what was, in one new revision.
+    /// Sends a rollback or an undo.
     pub(crate) fn rollback(
         &self,
         back: &Value,
@@ -261,14 +262,13 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
         }),
         300..=399 => Err(ApiError::Foreign {
             url: redacted(url),
-            detail: format!("it redirects ({status}), and tokens do not follow redirects"),
+            detail: format!("it redirects ({status}), and tokens are not sent to another address"),
         }),
         _ => Err(ApiError::Problem(Box::new(Problem::read(status, &body)))),
     }
 }
 
-/// Whether the server was reached, and its certificate is from nobody that the system knows. One for another name is clear
-/// enough from the error.
+/// Whether the certificate of the server is from an unknown authority. Other errors of certificates explain themselves.
 fn is_untrusted(error: &ureq::Error) -> bool {
     let tls = match error {
         ureq::Error::Rustls(error) => Some(error),
@@ -282,8 +282,8 @@ fn is_untrusted(error: &ureq::Error) -> bool {
 fn describe(url: &str, error: &ureq::Error) -> String {
     let detail = match error {
         ureq::Error::Io(error) => crate::error::plain(error),
-        ureq::Error::HostNotFound => "the host name is not known".to_owned(),
-        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+        ureq::Error::HostNotFound => "the host name cannot be resolved".to_owned(),
+        ureq::Error::Timeout(_) => "the server did not answer in time".to_owned(),
         other => other.to_string(),
     };
     match user_info(url) {
@@ -292,20 +292,15 @@ fn describe(url: &str, error: &ureq::Error) -> String {
     }
 }
 
-/// A segment of a path, or a value of a query string.
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes a segment of a path, or a value of a query string.
 pub(crate) fn encode(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
-            other => write!(out, "%{other:02X}").unwrap_or_default(),
-        }
-    }
-    out
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// A path with parameters; those without a value are left out.
+/// A path with a query string; parameters without a value are left out.
 pub(crate) fn with_query<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let mut out = path.to_owned();
     let mut separator = '?';

@@ -1,26 +1,25 @@
-//! Where the API is and how to be let in: the environment, else a context of the user's file.
+//! The address of the API and its tokens: from the environment, or from a context of the configuration file.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, Failure, plain};
+use crate::error::{Code, Failure};
+use crate::process::{self, Capture};
 
 const FOLDER: &str = "flux-resourceset";
 
 /// How long a command may take to print a token.
 const TOKEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// The user's file.
+/// The configuration file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct File {
@@ -29,7 +28,7 @@ pub(crate) struct File {
     pub(crate) contexts: BTreeMap<String, Context>,
 }
 
-/// One API, and its tokens: as they are, in a file, or printed by a command.
+/// The address of an API, and its tokens: in plain text, in a file, or printed by a command.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Context {
@@ -54,12 +53,13 @@ impl File {
             return Ok(path.into());
         }
         let folder = folder("XDG_CONFIG_HOME", ".config");
-        let folder = folder
-            .ok_or_else(|| Failure::usage("neither HOME nor XDG_CONFIG_HOME is set: there is no place for contexts"))?;
+        let folder = folder.ok_or_else(|| {
+            Failure::usage("neither HOME nor XDG_CONFIG_HOME is set, so there is no configuration file")
+        })?;
         Ok(folder.join("config.yaml"))
     }
 
-    /// The file as it is; one that is not there has no contexts.
+    /// Reads the file; one that does not exist has no contexts.
     pub(crate) fn read() -> Result<File, Failure> {
         let path = File::path()?;
         let text = match fs::read_to_string(&path) {
@@ -72,7 +72,7 @@ impl File {
         serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Writes the file so that only its owner reads it, and so that a crash leaves the old one.
+    /// Writes the file. Only its owner can read it, and a crash leaves the old file.
     pub(crate) fn write(&self) -> Result<(), Failure> {
         let path = File::path()?;
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -81,7 +81,7 @@ impl File {
     }
 }
 
-/// Replaces a file as a whole. A temporary file is readable by its owner alone, and stays so when it is renamed.
+/// Replaces a file as a whole. Only its owner can read it, as with every temporary file.
 pub(crate) fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -90,7 +90,7 @@ pub(crate) fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Resu
     Ok(())
 }
 
-/// A variable that is set to something.
+/// The value of a variable that is set and not empty.
 fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -102,7 +102,7 @@ fn folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     Some(base.join(FOLDER))
 }
 
-/// Where answers are kept that the server can confirm by their version.
+/// The folder for answers that the server can confirm by their version.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache")
 }
@@ -150,7 +150,7 @@ impl Secret {
                 String::from_utf8(printed).map_err(|_| failed("printed something that is not text".to_owned()))?
             }
         };
-        // The first line that says something: files end in line breaks, and commands print them.
+        // The first line that is not blank: files and output end with line breaks.
         let line = text
             .lines()
             .map(str::trim)
@@ -159,47 +159,23 @@ impl Secret {
         match line.is_empty() || line.chars().any(|c| c.is_ascii_control()) {
             true => Err(Failure::new(
                 Code::Usage,
-                format!("{source} is empty, or not a line of text"),
+                format!("{source} is empty, or is not a line of text"),
             )),
             false => Ok(line.to_owned()),
         }
     }
 }
 
-/// What a command prints, if it ends in time.
+/// What a command prints, if it succeeds in time.
 fn printed(line: &str) -> Result<Vec<u8>, String> {
-    let unusable = |error: std::io::Error| format!("cannot be run: {}", plain(&error));
-    let mut child = Command::new("sh")
-        .arg("-c")
-        .arg(line)
-        // What is on our own stdin may be documents.
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(unusable)?;
-    let (sender, receiver) = mpsc::channel();
-    if let Some(mut stdout) = child.stdout.take() {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = sender.send(stdout.read_to_end(&mut bytes).map(|_| bytes));
-        });
+    let (status, bytes) = process::run(Command::new("sh").arg("-c").arg(line), Capture::Stdout, TOKEN_LIMIT)?;
+    match status.success() {
+        true => Ok(bytes),
+        false => Err(format!("failed: {status}")),
     }
-    let start = Instant::now();
-    let bytes = receiver.recv_timeout(TOKEN_LIMIT);
-    // It may close its output and go on.
-    while bytes.is_ok() && start.elapsed() < TOKEN_LIMIT {
-        match child.try_wait().map_err(unusable)? {
-            Some(status) if !status.success() => return Err(format!("failed: {status}")),
-            Some(_) => return bytes.map_err(|error| error.to_string())?.map_err(unusable),
-            None => thread::sleep(Duration::from_millis(1)),
-        }
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    Err(format!("did not end within {} seconds", TOKEN_LIMIT.as_secs()))
 }
 
-/// A token, and what people call the place it comes from.
+/// A token, and where it comes from.
 #[derive(Clone, Debug)]
 struct Token {
     secret: Secret,
@@ -215,23 +191,23 @@ impl Token {
     }
 }
 
-/// How to reach the API. Tokens are read when they are needed: a command that fetches one may be slow.
+/// The address of the API and its tokens. Tokens are read when they are needed: a command that prints one may be slow.
 #[derive(Debug)]
 pub(crate) struct Access {
     url: Result<String, String>,
     read: Option<Token>,
     write: Option<Token>,
-    /// Why a context's tokens are not used, if so.
+    /// Why the tokens of the context are not used, if they are not.
     note: Option<String>,
     read_token: OnceCell<String>,
     write_token: OnceCell<String>,
 }
 
 impl Access {
-    /// A context that is named wins; else the environment does, over the current context.
+    /// The named context if there is one, else the environment, else the current context.
     pub(crate) fn settle(named: Option<&str>) -> Result<Access, Failure> {
         let file = match (named, set("FLUX_API_URL"), set("FLUX_API_TOKEN")) {
-            // Everything is said already: a broken file must not be in the way.
+            // The environment has everything, so a broken file does not matter.
             (None, Some(_), Some(_)) => File::default(),
             _ => File::read()?,
         };
@@ -241,7 +217,7 @@ impl Access {
                 Some(context) => Some((name, context)),
                 None => {
                     let failure = Failure::new(Code::NotFound, format!("there is no context \"{name}\""));
-                    return Err(failure.hint("`flux-resourceset-cli config get-contexts` lists them"));
+                    return Err(failure.hint("`flux-resourceset-cli config get-contexts` lists the contexts"));
                 }
             },
         };
@@ -249,12 +225,12 @@ impl Access {
         let url = environment("FLUX_API_URL").or_else(|| context.map(|(_, context)| context.url.clone()));
         let url = url.map(|url| url.trim_end_matches('/').to_owned());
         let mut note = None;
-        // A token goes only where its context says.
+        // A token is only sent to the address of its context.
         let context = context.filter(|(name, context)| {
             let same = url.as_deref() == Some(context.url.trim_end_matches('/'));
             if !same {
                 note = Some(format!(
-                    "FLUX_API_URL is not the address of the context \"{name}\", so its tokens are not used"
+                    "the tokens of the context \"{name}\" are not used, because FLUX_API_URL is another address"
                 ));
             }
             same
@@ -312,12 +288,12 @@ impl Access {
         self.write.as_ref().or(self.read.as_ref())
     }
 
-    /// What the token that reads is called.
+    /// Where the token for reading comes from.
     pub(crate) fn read_source(&self) -> &str {
         self.reader().map(|token| token.source.as_str()).unwrap_or_default()
     }
 
-    /// What the token that writes is called.
+    /// Where the token for writing comes from.
     pub(crate) fn write_source(&self) -> &str {
         self.writer().map(|token| token.source.as_str()).unwrap_or_default()
     }

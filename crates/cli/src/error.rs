@@ -1,31 +1,31 @@
-//! What can go wrong, how it is told, and with which exit code.
+//! Errors, with their messages and exit codes.
 
 use std::io;
 
 use serde_json::Value;
 
-/// What a script can tell apart.
+/// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// The server, or this program on its behalf, refuses.
+    /// The server, or this program, refused.
     Refused = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
     /// The server cannot be reached.
     Unreachable = 3,
-    /// What was asked for is not there.
+    /// The resource does not exist.
     NotFound = 4,
 }
 
-/// A command that did not do what it was asked.
+/// A command that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
     pub(crate) message: String,
-    /// Place and problem, one line each.
+    /// Place and problem, shown one per line.
     pub(crate) details: Vec<(String, String)>,
     pub(crate) hint: Option<String>,
-    /// Whether the command's help says how it is done right.
+    /// Whether the help of the command explains the right usage.
     pub(crate) in_help: bool,
 }
 
@@ -57,14 +57,14 @@ impl Failure {
         self
     }
 
-    /// Gives a hint where there is none yet: whoever is nearest to the user knows best, the table of problems knows something.
+    /// Adds a hint if there is none yet.
     #[must_use]
     pub(crate) fn or_hint(mut self, hint: impl FnOnce() -> String) -> Self {
         self.hint.get_or_insert_with(hint);
         self
     }
 
-    /// A file that cannot be used.
+    /// A file that cannot be read or written.
     pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
         Failure::new(Code::Usage, format!("{}: {}", path.display(), plain(error)))
     }
@@ -78,7 +78,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     first.to_lowercase() + rest
 }
 
-/// What the API answered instead of what was asked for.
+/// An error of the API.
 #[derive(Debug)]
 pub(crate) enum ApiError {
     Problem(Box<Problem>),
@@ -87,16 +87,16 @@ pub(crate) enum ApiError {
         detail: String,
         untrusted: bool,
     },
-    /// The request could not be made: no address, no token.
+    /// The request was not sent: there is no address, or no token.
     Unconfigured(Failure),
-    /// Something answers there, but not this API.
+    /// Something answered, but not this API.
     Foreign {
         url: String,
         detail: String,
     },
 }
 
-/// A problem document (RFC 9457), as far as it is shown.
+/// The parts of a problem document (RFC 9457) that are shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problem {
     pub(crate) status: u16,
@@ -104,17 +104,17 @@ pub(crate) struct Problem {
     pub(crate) name: String,
     pub(crate) detail: String,
     pub(crate) errors: Vec<(String, String)>,
-    /// The clusters that are in the way.
+    /// The clusters that caused the problem.
     clusters: Vec<String>,
-    /// The resources that are.
+    /// The resources that caused it.
     resources: Vec<String>,
-    /// How many clusters lose something: the number to confirm.
+    /// From how many clusters something is removed: the number to confirm.
     removals: Option<u64>,
-    /// Where the token came from that was sent.
+    /// Where the token that was sent came from.
     pub(crate) token: String,
 }
 
-/// As many names as a person reads.
+/// The first names, and how many more there are.
 fn first_of(all: &[String]) -> String {
     const MOST: usize = 50;
     let shown = all.get(..MOST).unwrap_or(all).join(", ");
@@ -125,7 +125,7 @@ fn first_of(all: &[String]) -> String {
 }
 
 impl Problem {
-    /// Reads the body of an error; proxies answer with something else, and that is shown as it is.
+    /// Reads the body of an error. A proxy may answer with something else, of which the first line is shown.
     pub(crate) fn read(status: u16, body: &[u8]) -> Problem {
         let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(body) else {
             let text = String::from_utf8_lossy(body);
@@ -159,12 +159,12 @@ impl Problem {
         }
     }
 
-    /// What is wrong, and where. What the API wants as a header is a flag here, and the hint names it.
+    /// The message and its details. Headers of the API are flags here, so the hint names the flag instead.
     fn into_parts(self) -> (String, Vec<(String, String)>) {
         let mut details = self.errors;
         let mut name_all = |what: &str, all: &[String]| {
             let names = first_of(all);
-            // A few are named by the message itself.
+            // A short list is part of the message already.
             if !self.detail.contains(&names) {
                 details.push((what.to_owned(), names));
             }
@@ -172,8 +172,9 @@ impl Problem {
         match self.name.as_str() {
             "removal-budget" => {
                 name_all("clusters", &self.clusters);
-                let detail = self.detail.split("; X-Confirm-Removals").next().unwrap_or_default();
-                (detail.to_owned(), details)
+                let parts = self.detail.split("; ");
+                let parts: Vec<&str> = parts.filter(|part| !part.contains("X-Confirm-Removals")).collect();
+                (parts.join("; "), details)
             }
             "conflict" => {
                 name_all("changed since", &self.resources);
@@ -185,24 +186,24 @@ impl Problem {
 
     fn hint(&self) -> Option<String> {
         let hint = match (self.status, self.name.as_str()) {
-            (401, _) => return Some(format!("{} must be a token that the server knows", self.token)),
-            (403, _) => "writing takes the write token: FLUX_API_WRITE_TOKEN, or the write token of the context",
-            (_, "stale") => "someone changed it meanwhile; run the command again",
+            (401, _) => return Some(format!("check {}: the server does not accept it", self.token)),
+            (403, _) => "writes need the write token: set FLUX_API_WRITE_TOKEN, or the write token of the context",
+            (_, "stale") => "someone else has changed it; run the command again",
             (_, "protected") => {
                 let id = self.clusters.first().map_or("ID", String::as_str);
                 return Some(format!(
-                    "lift the protection first: cluster update {id} --protected=false"
+                    "remove the protection first: cluster update {id} --protected=false"
                 ));
             }
             (_, "removal-budget") => {
                 let count = self.removals?;
                 return Some(format!(
-                    "--dry-run shows what is removed; --confirm-removals {count} says that it is meant"
+                    "--dry-run shows what is removed; use --confirm-removals {count} to go ahead"
                 ));
             }
-            (_, "plan-changed") => "look at the plan again before you agree to it",
-            (410, _) => "the log begins later; `changes` shows what there is",
-            (502..=504, _) => "the server, or its database, is away; try again",
+            (_, "plan-changed") => "check the new plan before you apply it",
+            (410, _) => "the log has been compacted; `changes` lists the revisions that are left",
+            (502..=504, _) => "the server or its database is unavailable; try again",
             _ => return None,
         };
         Some(hint.to_owned())
@@ -214,7 +215,7 @@ impl ApiError {
         matches!(self, ApiError::Problem(problem) if problem.name == name)
     }
 
-    /// The same, and where the token came from that was sent.
+    /// Adds where the token that was sent came from.
     #[must_use]
     pub(crate) fn with_token(mut self, source: &str) -> Self {
         if let ApiError::Problem(problem) = &mut self {
@@ -250,16 +251,16 @@ impl From<ApiError> for Failure {
             ApiError::Unreachable { url, detail, untrusted } => {
                 Failure::new(Code::Unreachable, format!("cannot reach {url}: {detail}")).hint(match untrusted {
                     true => {
-                        "the system does not trust this certificate; SSL_CERT_FILE can name a file with its authority"
+                        "the system does not trust this certificate; set SSL_CERT_FILE to a file with its authority"
                     }
                     false => {
-                        "check FLUX_API_URL, or `flux-resourceset-cli config current-context`, and that the server runs"
+                        "check FLUX_API_URL or `flux-resourceset-cli config current-context`, and that the server is running"
                     }
                 })
             }
             ApiError::Unconfigured(failure) => failure,
             ApiError::Foreign { url, detail } => {
-                Failure::refused(format!("{url} does not answer as this API does: {detail}")).hint("check FLUX_API_URL")
+                Failure::refused(format!("{url} is not the API of flux-resourceset: {detail}")).hint("check FLUX_API_URL")
             }
         }
     }

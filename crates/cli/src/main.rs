@@ -1,156 +1,65 @@
-//! The command line of flux-resourceset: how operators, CI jobs and demos use the API.
+//! The command line of flux-resourceset: a client of the API for operators, CI jobs and demos.
 
 mod args;
+mod cli;
 mod client;
 mod commands;
 mod components;
 mod config;
-mod consent;
+mod confirm;
+mod documents;
 mod error;
 mod kinds;
+mod log;
 mod output;
 mod plan;
-mod saved;
+mod plan_file;
+mod process;
 mod session;
+mod view;
 
 use std::env;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches as _};
-use serde_json::json;
 
-use crate::args::{Global, Static};
+use crate::args::Global;
+use crate::cli::BuiltIn;
 use crate::client::Client;
-use crate::commands::{
-    back, changes, complete, components as repository, config as contexts, demo, documents, edit, get, inputs, kind,
-    render,
-};
+use crate::commands::{completion, resource};
 use crate::config::Access;
 use crate::error::Failure;
 use crate::kinds::Kinds;
-use crate::output::{Printer, Table, Tone};
+use crate::output::Printer;
 use crate::session::Session;
 
 fn main() -> ExitCode {
-    if complete::serve() {
+    if completion::answer() {
         return ExitCode::SUCCESS;
     }
     let given: Vec<String> = env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    match first_word(&given) {
-        Some(word) if args::is_static(word) => run_static(&given),
+    match cli::first_word(&given) {
+        Some(word) if cli::is_built_in(word) => run_built_in(&given),
         _ => run_with_kinds(&given),
     }
 }
 
-/// The first word that is no flag: the command. What flags mean is known only for those that may stand before it.
-fn first_word(given: &[String]) -> Option<&str> {
-    let mut rest = given.iter().skip(1);
-    while let Some(word) = rest.next() {
-        match word.as_str() {
-            "--context" | "-o" | "--output" => {
-                rest.next();
-            }
-            flag if flag.starts_with('-') => {}
-            word => return Some(word),
-        }
+/// A built-in command: the line can be parsed without the kinds.
+fn run_built_in(given: &[String]) -> ExitCode {
+    let parsed = cli::root().try_get_matches_from(given).and_then(|matches| {
+        let (printer, global) = globals(&matches)?;
+        Ok((printer, global, BuiltIn::from_arg_matches(&matches)?))
+    });
+    match parsed {
+        Ok((printer, global, command)) => finish(&printer, commands::run(&printer, &global, command)),
+        Err(error) => usage(&error),
     }
-    None
 }
 
-/// The context that a line names, before the line is understood: what it means may depend on the server's kinds.
-pub(crate) fn context_in(given: &[String]) -> Option<String> {
-    let mut rest = given.iter();
-    while let Some(word) = rest.next() {
-        if word == "--context" {
-            return rest.next().cloned();
-        }
-        if let Some(name) = word.strip_prefix("--context=") {
-            return Some(name.to_owned());
-        }
-    }
-    None
-}
-
-/// A command of ours: no kinds are needed to understand it.
-fn run_static(given: &[String]) -> ExitCode {
-    let matches = match args::root().try_get_matches_from(given) {
-        Ok(matches) => matches,
-        Err(error) => return usage(&error),
-    };
-    let (printer, global) = match globals(&matches) {
-        Ok(found) => found,
-        Err(error) => return usage(&error),
-    };
-    let command = match Static::from_arg_matches(&matches) {
-        Ok(command) => command,
-        Err(error) => return usage(&error),
-    };
-    finish(&printer, dispatch(&printer, &global, command))
-}
-
-fn dispatch(printer: &Printer, global: &Global, command: Static) -> Result<ExitCode, Failure> {
-    let done = |()| ExitCode::SUCCESS;
-    let remote = |run: &dyn Fn(&Session<'_>) -> Result<(), Failure>| with_session(printer, global, run);
-    match command {
-        Static::Get(args) => remote(&|session| get::run(session, &args)),
-        Static::Plan(args) => remote(&|session| documents::plan(session, &args)),
-        Static::Apply(args) => remote(&|session| documents::apply(session, &args)),
-        Static::Diff(args) => {
-            let differs = with_session(printer, global, |session| documents::diff(session, &args))?;
-            return Ok(ExitCode::from(u8::from(differs)));
-        }
-        Static::Rollback(args) => remote(&|session| back::rollback(session, &args)),
-        Static::Undo(args) => remote(&|session| back::undo(session, &args)),
-        Static::Export(args) => remote(&|session| documents::export(session, &args)),
-        Static::Delete(args) => remote(&|session| documents::delete(session, &args)),
-        Static::Edit(args) => remote(&|session| edit::run_static(session, &args)),
-        Static::Changes(args) => remote(&|session| changes::run(session, &args)),
-        Static::History(args) => remote(&|session| changes::run_history(session, &args)),
-        Static::Inputs(args) => remote(&|session| inputs::run(session, &args)),
-        Static::Render(args) => match args.offline() {
-            Some(file) => render::from_files(printer, &args, file),
-            None => remote(&|session| render::of_cluster(session, &args)),
-        },
-        Static::Kind(command) => remote(&|session| kind::run(session, &command)),
-        Static::Demo(command) => remote(&|session| demo::run(session, &command)),
-        Static::Components(command) => {
-            let fine = repository::run(printer, global, &command)?;
-            return Ok(ExitCode::from(u8::from(!fine)));
-        }
-        Static::Config(command) => contexts::run(printer, command),
-        Static::Completion(args) => complete::completion(printer, &args),
-        Static::Man(args) => complete::man(printer, &args),
-        Static::Version => version(printer),
-        Static::Docs => complete::docs(printer),
-    }
-    .map(done)
-}
-
-fn with_session<T>(
-    printer: &Printer,
-    global: &Global,
-    run: impl FnOnce(&Session<'_>) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let client = Client::new(Access::settle(global.context.as_deref())?);
-    run(&Session::new(&client, printer, None))
-}
-
-fn version(printer: &Printer) -> Result<(), Failure> {
-    let version = env!("CARGO_PKG_VERSION");
-    let mut all = json!({ "version": version });
-    let build = [("commit", env!("COMMIT")), ("commit_date", env!("COMMIT_DATE"))];
-    for (name, value) in build.into_iter().filter(|(_, value)| !value.is_empty()) {
-        all[name] = value.into();
-    }
-    let mut table = Table::default();
-    table.line(format!("{} {}", args::NAME, env!("VERSION")), Tone::Plain);
-    printer.print(&all, |_| table, || vec![version.to_owned()])
-}
-
-/// A command of a kind, or none, or help: the server says which kinds there are, and help does without it if need be.
+/// A command of a kind, or help: the server says which kinds there are. Help also works without the server.
 fn run_with_kinds(given: &[String]) -> ExitCode {
-    let access = Access::settle(context_in(given).as_deref());
+    let access = Access::settle(cli::context_in(given).as_deref());
     let (client, loaded) = match access {
         Ok(access) => {
             let client = Client::new(access);
@@ -166,9 +75,9 @@ fn run_with_kinds(given: &[String]) -> ExitCode {
             Some(failure),
         ),
     };
-    let matches = match args::full(&kinds).try_get_matches_from(given) {
+    let matches = match cli::full(&kinds).try_get_matches_from(given) {
         Ok(matches) => matches,
-        // The word may well be a kind of the server that could not be asked.
+        // The word may be a kind of the server that could not be asked.
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand && failure.is_some() => {
             return finish(&Printer::new(None), failure.map_or(Ok(ExitCode::SUCCESS), Err));
         }
@@ -180,12 +89,8 @@ fn run_with_kinds(given: &[String]) -> ExitCode {
     };
     let outcome = match (client, failure, matches.subcommand()) {
         (Some(client), None, Some((family, matches))) => {
-            let kind = kinds.iter().find(|kind| args::family_name(kind) == family).cloned();
             let session = Session::new(&client, &printer, Some(kinds));
-            match (kind, matches.subcommand()) {
-                (Some(kind), Some((verb, matches))) => commands::run(&session, &kind, verb, matches),
-                _ => Err(Failure::usage(format!("\"{family}\" is not a command"))),
-            }
+            resource::run(&session, family, matches)
         }
         (_, Some(failure), _) => Err(failure),
         _ => Err(Failure::usage("a command is expected")),
@@ -198,8 +103,8 @@ fn globals(matches: &ArgMatches) -> Result<(Printer, Global), clap::Error> {
     Ok((Printer::new(global.output.clone()), global))
 }
 
+/// Prints what clap found: help on stdout with code 0, errors on stderr with code 2.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Help goes to stdout with code 0, everything else to stderr with code 2.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

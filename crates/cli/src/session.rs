@@ -1,17 +1,17 @@
-//! What a command works with: the API, the kinds, the printer; and the one way to write.
+//! What every command needs: the API, the kinds, the printer; and the one way to write.
 
 use std::cell::OnceCell;
 
 use serde_json::{Value, json};
 
-use crate::args::{Target, WriteArgs};
+use crate::args::WriteArgs;
 use crate::client::{Client, Operation};
-use crate::error::{ApiError, Failure};
-use crate::kinds::Kinds;
+use crate::error::{ApiError, Code, Failure};
+use crate::kinds::{Kind, Kinds};
 use crate::output::{Printer, Table, Tone};
 use crate::plan::Plan;
 
-/// How often a write starts over on fresh data before it gives up.
+/// How often a write is tried again on fresh data before the command gives up.
 pub(crate) const ATTEMPTS: usize = 5;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<'a> Session<'a> {
         Ok(self.kinds.get_or_init(|| kinds))
     }
 
-    /// Does the operations in one revision, or says what they would do.
+    /// Sends operations as one revision, or as a dry run.
     pub(crate) fn write(&self, operations: &[Operation], how: &WriteArgs) -> Result<Outcome, ApiError> {
         let reply = self
             .client
@@ -49,13 +49,13 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The same, and shows the outcome.
+    /// Sends operations, and shows the outcome.
     pub(crate) fn write_and_show(&self, operations: &[Operation], how: &WriteArgs) -> Result<(), Failure> {
         let outcome = self.write(operations, how).map_err(|error| blame(operations, error))?;
         self.show(&outcome)
     }
 
-    /// Nothing was to be done, and the server was not asked to.
+    /// Shows that nothing had to change; no write was sent.
     pub(crate) fn show_unchanged(&self, how: &WriteArgs) -> Result<(), Failure> {
         let revision = self.client.revision()?;
         self.show(&match how.dry_run {
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What a write did, or would do.
+/// The result of a write, or of a dry run.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done(Value),
@@ -96,7 +96,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The resources that changed or would.
+    /// The ids of the resources that changed, or would change.
     pub(crate) fn ids(&self) -> Vec<&str> {
         match self {
             Outcome::Done(reply) => {
@@ -112,7 +112,8 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A refusal points into the batch, which the user never saw: say which operation it was about, and where in what was given.
+/// Explains a refusal. Its pointers are into the batch, which the user has not seen: they are replaced by the label of the
+/// operation and the place within its document.
 pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
     let mut failure = Failure::from(error);
     let place = |pointer: &str| -> Option<String> {
@@ -123,7 +124,7 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
         let operation = operations.get(n.parse::<usize>().ok()?)?;
         let given = &operation.body["value"]["id"];
         let rest = match rest.as_str() {
-            // What has no id has no label that says it.
+            // The label of a document without an id does not show what is missing.
             "/value/id" if !given.is_string() => return Some(format!("{} /id", operation.label)),
             rest => rest.strip_prefix("/value").unwrap_or(rest),
         };
@@ -134,9 +135,9 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
         })
     };
     if failure.details.iter().any(|(pointer, _)| pointer.ends_with("/cluster")) {
-        failure = failure.or_hint(|| "`cluster list` shows the clusters".to_owned());
+        failure = failure.or_hint(|| "`cluster list` lists the clusters".to_owned());
     }
-    // Of many operations, which one it was must be said.
+    // With several operations, the message must name the one that failed.
     if let [(pointer, detail)] = failure.details.as_slice()
         && operations.len() > 1
         && failure.message == *detail
@@ -144,7 +145,7 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
     {
         failure.message = format!("{place}: {detail}");
     }
-    // The message of a refusal of documents repeats its first place.
+    // The message of an invalid document repeats the pointer of the first problem.
     if let Some((pointer, detail)) = failure.details.first()
         && failure.message.contains(pointer.as_str())
         && let Some(first) = place(pointer)
@@ -162,21 +163,19 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
     failure
 }
 
-/// One operation for each cluster that is named, or one for all that a selector matches.
-pub(crate) fn on_clusters(target: &Target, label: &str, body: &Value) -> Vec<Operation> {
-    match target {
-        Target::Clusters(ids) => ids
-            .iter()
-            .map(|cluster| {
-                let mut body = body.clone();
-                body["cluster"] = cluster.as_str().into();
-                Operation::new(format!("{label} on {cluster}"), body)
-            })
-            .collect(),
-        Target::Selector(selector) => {
-            let mut body = body.clone();
-            body["selector"] = selector.as_str().into();
-            vec![Operation::new(label, body)]
-        }
+/// Adds a hint to a "not found" of a resource.
+pub(crate) fn missing(failure: Failure, kind: &Kind) -> Failure {
+    hint_if_not_found(failure, || format!("`{} list` lists all of them", kind.command))
+}
+
+/// Adds a hint to a "not found" of a revision.
+pub(crate) fn unknown_revision(failure: Failure) -> Failure {
+    hint_if_not_found(failure, || "`changes` lists the revisions".to_owned())
+}
+
+fn hint_if_not_found(failure: Failure, hint: impl FnOnce() -> String) -> Failure {
+    match failure.code {
+        Code::NotFound => failure.or_hint(hint),
+        _ => failure,
     }
 }

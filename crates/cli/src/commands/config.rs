@@ -1,4 +1,4 @@
-//! Contexts.
+//! `config`: contexts in the configuration file.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,13 @@ use crate::output::{Printer, Table, Tone, cell};
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Add or change a context; the first one becomes the current one
+    /// Add or change a context; the first one becomes the current context
     SetContext(Box<SetContextArgs>),
-    /// Make a context the current one
+    /// Make a context the current context
     UseContext(NameArgs),
     /// List the contexts
     GetContexts,
-    /// Print the name of the current context, as it is unless -o json asks for JSON
+    /// Print the name of the current context as plain text, or as JSON with -o json
     CurrentContext,
     /// Remove a context
     DeleteContext(NameArgs),
@@ -48,25 +48,25 @@ pub(crate) struct SetContextArgs {
     /// The address of the API, http:// or https://
     #[arg(long, value_parser = address)]
     url: Option<String>,
-    /// The token that reads
+    /// The token for reading
     #[arg(long, group = "read")]
     token: Option<String>,
-    /// A file with the token that reads
+    /// A file with the token for reading
     #[arg(long, value_name = "FILE", group = "read")]
     token_file: Option<PathBuf>,
-    /// A command that prints the token that reads
+    /// A command that prints the token for reading
     #[arg(long, value_name = "COMMAND", group = "read")]
     token_command: Option<String>,
-    /// The token that writes
+    /// The token for writing
     #[arg(long, group = "write")]
     write_token: Option<String>,
-    /// A file with the token that writes
+    /// A file with the token for writing
     #[arg(long, value_name = "FILE", group = "write")]
     write_token_file: Option<PathBuf>,
-    /// A command that prints the token that writes
+    /// A command that prints the token for writing
     #[arg(long, value_name = "COMMAND", group = "write")]
     write_token_command: Option<String>,
-    /// Also make it the current one
+    /// Also make it the current context
     #[arg(long = "use")]
     use_it: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct SetContextArgs {
 fn address(text: &str) -> Result<String, String> {
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(text.trim_end_matches('/').to_owned()),
-        false => Err("http://… or https://… is expected".to_owned()),
+        false => Err("expected an address that begins with http:// or https://".to_owned()),
     }
 }
 
@@ -92,16 +92,16 @@ pub(crate) fn run(printer: &Printer, command: ConfigCommand) -> Result<(), Failu
         ConfigCommand::CurrentContext => {
             match &file.current_context {
                 Some(name) => {
-                    // A name is all there is: a script takes it as it is, unless it asked for JSON.
-                    if !printer.is_told() {
+                    // Scripts use the plain name, so JSON is printed only if it was asked for.
+                    if !printer.is_explicit() {
                         return printer.text(&format!("{name}\n"));
                     }
                     let mut table = Table::default();
                     table.line(name, Tone::Plain);
                     printer.print(&json!(name), |_| table, || vec![name.clone()])
                 }
-                None => Err(Failure::new(Code::NotFound, "there is no current context")
-                    .hint("`config use-context NAME` sets it")),
+                None => Err(Failure::new(Code::NotFound, "no context is the current one")
+                    .hint("set it with `config use-context NAME`")),
             }
         }
         ConfigCommand::DeleteContext(args) => {
@@ -127,7 +127,7 @@ fn known(file: &File, name: &str) -> Result<(), Failure> {
     match file.contexts.contains_key(name) {
         true => Ok(()),
         false => Err(Failure::new(Code::NotFound, format!("there is no context \"{name}\""))
-            .hint("`config get-contexts` lists them")),
+            .hint("`config get-contexts` lists the contexts")),
     }
 }
 
@@ -145,11 +145,11 @@ fn set_context(printer: &Printer, mut file: File, args: SetContextArgs) -> Resul
     }
     if context.url.is_empty() {
         return Err(Failure::usage(format!(
-            "a new context has an address: --url for \"{}\"",
+            "--url is required for the new context \"{}\"",
             args.name
         )));
     }
-    // Of the three ways to have a token, one is in force.
+    // A token is given in one of three ways: a new one replaces the others.
     if args.token.is_some() || args.token_file.is_some() || args.token_command.is_some() {
         (context.token, context.token_file, context.token_command) =
             (args.token, absolute(args.token_file)?, args.token_command);
@@ -166,7 +166,7 @@ fn set_context(printer: &Printer, mut file: File, args: SetContextArgs) -> Resul
     show(printer, &file)
 }
 
-/// A context is used from any folder.
+/// Contexts are used from any folder, so the paths in them are absolute.
 fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>, Failure> {
     path.map(|path| std::path::absolute(&path).map_err(|error| Failure::file(&path, &error)))
         .transpose()

@@ -1,12 +1,13 @@
-//! The commands of the demo chapter. Each says what should be, so each can be repeated.
+//! `demo`: the steps of the demo chapter. Each ensures a state, so each can be repeated.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
 use super::inputs;
-use super::references::set_values;
-use super::resource::Wanted;
-use crate::args::{Target, WriteArgs, cluster_ids, given};
+use super::resource::{Wanted, set_values};
+use crate::args::complete::cluster_ids;
+use crate::args::target::Target;
+use crate::args::{WriteArgs, given};
 use crate::error::Failure;
 use crate::kinds::pair;
 use crate::session::Session;
@@ -18,9 +19,9 @@ const COMPONENTS: &str = "platform_components";
 pub(crate) enum DemoCommand {
     /// Add a namespace to a cluster
     AddNamespace(AddNamespaceArgs),
-    /// Patch one component on a cluster, with any value paths
+    /// Set patch values of a component on a cluster
     PatchComponent(PatchComponentArgs),
-    /// What Flux gets as namespaces of a cluster
+    /// Show the namespaces that Flux gets for a cluster
     FluxNamespaces(FluxNamespacesArgs),
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct AddNamespaceArgs {
     /// An annotation of the namespace (can be repeated)
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     annotation: Vec<(String, String)>,
-    /// Overwrite the namespace if it is there and differs
+    /// Overwrite the namespace if it exists and differs
     #[arg(long)]
     update: bool,
     #[command(flatten)]
@@ -69,41 +70,36 @@ pub(crate) struct FluxNamespacesArgs {
 
 pub(crate) fn run(session: &Session<'_>, command: &DemoCommand) -> Result<(), Failure> {
     match command {
-        DemoCommand::AddNamespace(args) => {
-            let object = |pairs: &[(String, String)]| -> Value {
-                pairs
-                    .iter()
-                    .map(|(key, value)| (key.clone(), value.as_str().into()))
-                    .collect::<Map<_, _>>()
-                    .into()
-            };
-            let mut value = Map::from_iter([("id".to_owned(), args.namespace.as_str().into())]);
-            for (name, pairs) in [("labels", &args.label), ("annotations", &args.annotation)] {
-                if !pairs.is_empty() {
-                    value.insert(name.to_owned(), object(pairs));
-                }
-            }
-            let wanted = Wanted {
-                kind: session.kinds()?.get(NAMESPACES)?,
-                value,
-                target: Some(Target::Clusters(vec![args.cluster.clone()])),
-                update: args.update,
-            };
-            wanted.ensure(session, &args.how)
-        }
+        DemoCommand::AddNamespace(args) => add_namespace(session, args),
         DemoCommand::PatchComponent(args) => {
             let kind = session.kinds()?.get(COMPONENTS)?;
             let target = Target::Clusters(vec![args.cluster.clone()]);
-            set_values(
-                session,
-                kind,
-                &args.component,
-                &target,
-                args.set.iter().cloned(),
-                &[],
-                &args.how,
-            )
+            let set = args.set.iter().cloned();
+            set_values(session, kind, &args.component, &target, set, &[], &args.how)
         }
         DemoCommand::FluxNamespaces(args) => inputs::show(session, &args.dns, NAMESPACES),
     }
+}
+
+fn add_namespace(session: &Session<'_>, args: &AddNamespaceArgs) -> Result<(), Failure> {
+    let object = |pairs: &[(String, String)]| -> Value {
+        pairs
+            .iter()
+            .map(|(key, value)| (key.clone(), value.as_str().into()))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let mut value = Map::from_iter([("id".to_owned(), args.namespace.as_str().into())]);
+    for (name, pairs) in [("labels", &args.label), ("annotations", &args.annotation)] {
+        if !pairs.is_empty() {
+            value.insert(name.to_owned(), object(pairs));
+        }
+    }
+    let wanted = Wanted {
+        kind: session.kinds()?.get(NAMESPACES)?,
+        value,
+        target: Some(Target::Clusters(vec![args.cluster.clone()])),
+        update: args.update,
+    };
+    wanted.ensure(session, &args.how)
 }

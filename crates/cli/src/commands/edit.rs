@@ -1,4 +1,4 @@
-//! `edit`: a resource in the user's editor.
+//! `edit`: changes a resource in the user's editor.
 
 use std::env;
 use std::fs;
@@ -7,20 +7,20 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
+use fleet::diff::differences;
 use serde_json::{Value, json};
 
-use super::resource::missing;
-use crate::args::{WriteArgs, given, ids_of_the_kind, kind_names};
+use crate::args::complete::{ids_of_the_kind, kind_names};
+use crate::args::{WriteArgs, given};
 use crate::client::{Operation, Versioned};
 use crate::error::{Failure, plain};
 use crate::kinds::Kind;
 use crate::output::yaml;
-use crate::session::{Outcome, Session, blame};
-use fleet::diff::differences;
+use crate::session::{Outcome, Session, blame, missing};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EditArgs {
-    /// A kind by any of its names
+    /// A kind, by any of its names
     #[arg(value_parser = given, add = kind_names())]
     kind: String,
     /// The id of the resource
@@ -30,14 +30,14 @@ pub(crate) struct EditArgs {
     how: WriteArgs,
 }
 
-/// How often the editor is opened before it is plain that it will not do.
+/// How often the editor is opened at most: an editor that never changes the text would be opened for ever.
 const TRIES: usize = 10;
 
-pub(crate) fn run_static(session: &Session<'_>, args: &EditArgs) -> Result<(), Failure> {
-    run(session, session.kinds()?.get(&args.kind)?, &args.id, &args.how)
+pub(crate) fn run(session: &Session<'_>, args: &EditArgs) -> Result<(), Failure> {
+    edit(session, session.kinds()?.get(&args.kind)?, &args.id, &args.how)
 }
 
-pub(crate) fn run(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs) -> Result<(), Failure> {
+pub(crate) fn edit(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs) -> Result<(), Failure> {
     let mut present = session
         .client
         .resource(&kind.name, id)
@@ -46,7 +46,7 @@ pub(crate) fn run(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs)
     let mut text = yaml(&present.value);
     let mut refused: Option<Failure> = None;
     let given_up = |failure: Failure, text: &str| failure.hint(format!("{label} was not changed; {}", kept(text)));
-    // Without a person at a terminal, the same editor would do the same again, for ever.
+    // Without a terminal, the editor is a program that would make the same change again.
     let tries = if io::stdin().is_terminal() { TRIES } else { 1 };
     let mut tried = 0;
     loop {
@@ -58,7 +58,7 @@ pub(crate) fn run(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs)
         tried += 1;
         let body = without_remarks(&edited);
         if body.trim().is_empty() || body == text {
-            // Saved as it was after a refusal: the user gives up.
+            // Saving the text unchanged after a refusal means that the user gives up.
             return match refused {
                 Some(failure) => Err(given_up(failure, &text)),
                 None => session.show_unchanged(how),
@@ -84,11 +84,11 @@ pub(crate) fn run(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs)
     }
 }
 
-/// What stands above the text in the editor.
+/// The comment above the text in the editor.
 fn remarks(label: &str, refused: Option<&Failure>) -> String {
     let Some(failure) = refused else {
         return format!(
-            "# {label}. Lines that begin with # are left out; an unchanged or empty file changes nothing.\n"
+            "# {label}. Lines that begin with # are ignored; an unchanged or empty file changes nothing.\n"
         );
     };
     let mut lines = vec![format!("error: {}", failure.message)];
@@ -100,7 +100,7 @@ fn remarks(label: &str, refused: Option<&Failure>) -> String {
                 .map(|(place, detail)| format!("  {place}: {detail}")),
         );
     }
-    lines.push("Mend it and save; save it as it is to give up.".to_owned());
+    lines.push("Correct it and save; save it unchanged to give up.".to_owned());
     lines
         .iter()
         .map(|line| format!("# {}\n", line.replace('\n', " ")))
@@ -108,13 +108,14 @@ fn remarks(label: &str, refused: Option<&Failure>) -> String {
 }
 
 enum Refused {
-    /// The editor is opened again.
+    /// Another text may help: open the editor again.
     Fix(Failure),
+    /// No other text helps.
     Stop(Failure),
 }
 
-/// Replaces the resource in the version that was edited. If it moved on, the edit is repeated on what is there now, as long as
-/// nobody touched the same fields.
+/// Replaces the version of the resource that was edited. If the resource has changed since, the edit is applied to the new
+/// version, unless both changed the same fields.
 fn save(
     session: &Session<'_>,
     kind: &Kind,
@@ -134,7 +135,6 @@ fn save(
                 value = rebase(&present.value, &value, &now.value).map_err(|failure| Refused::Stop(*failure))?;
                 *present = now;
             }
-            // Another text would not help against these.
             Err(error) if ["removal-budget", "protected"].iter().any(|name| error.is(name)) => {
                 return Err(Refused::Stop(blame(&operations, error)));
             }
@@ -146,10 +146,10 @@ fn save(
     }
 }
 
-/// The edit from `base` to `edited`, on top of `now`: top-level fields that both changed are a conflict.
+/// Applies the edit from `base` to `edited` to `now`. A top-level field that both changed is a conflict.
 fn rebase(base: &Value, edited: &Value, now: &Value) -> Result<Value, Box<Failure>> {
     let (Some(old), Some(mine), Some(theirs)) = (base.as_object(), edited.as_object(), now.as_object()) else {
-        return Err(Box::new(Failure::refused("the resource is an object")));
+        return Err(Box::new(Failure::refused("the document must be an object")));
     };
     let mut result = theirs.clone();
     let mut conflicts = Vec::new();
@@ -176,7 +176,7 @@ fn rebase(base: &Value, edited: &Value, now: &Value) -> Result<Value, Box<Failur
     if conflicts.is_empty() {
         return Ok(result.into());
     }
-    let mut failure = Failure::refused("someone else changed the same fields meanwhile");
+    let mut failure = Failure::refused("someone else has changed the same fields");
     failure.details = conflicts
         .iter()
         .map(|conflict| (conflict.pointer.clone(), conflict.describe()))
@@ -184,7 +184,7 @@ fn rebase(base: &Value, edited: &Value, now: &Value) -> Result<Value, Box<Failur
     Err(Box::new(failure))
 }
 
-/// Nothing that was typed is lost.
+/// Saves the text, so that the edit is not lost; returns where.
 fn kept(text: &str) -> String {
     let write = || -> std::io::Result<String> {
         let mut file = tempfile::Builder::new()
@@ -197,7 +197,7 @@ fn kept(text: &str) -> String {
     };
     match write() {
         Ok(path) => format!("your text is in {path}"),
-        Err(error) => format!("your text could not be kept: {}", plain(&error)),
+        Err(error) => format!("your text could not be saved: {}", plain(&error)),
     }
 }
 
@@ -208,7 +208,7 @@ fn without_remarks(text: &str) -> String {
         .collect()
 }
 
-/// Opens the editor on a text, and gives what it leaves.
+/// Opens the editor on a text, and returns the edited text.
 fn open(text: &str) -> Result<String, Failure> {
     let editor = ["VISUAL", "EDITOR"]
         .iter()
@@ -223,7 +223,7 @@ fn open(text: &str) -> Result<String, Failure> {
     file.write_all(text.as_bytes())
         .and_then(|()| file.flush())
         .map_err(|error| Failure::file(file.path(), &error))?;
-    // The variable may have arguments: it is a line for the shell, as git and kubectl have it.
+    // EDITOR may contain arguments, so the shell splits it, as git and kubectl do.
     let mut command = Command::new("sh");
     command
         .arg("-c")
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_is_repeated_on_what_is_there_now() {
+    fn an_edit_is_applied_to_the_new_version() {
         let base = json!({"id": "x", "a": 1, "b": 1, "c": 1});
         let edited = json!({"id": "x", "a": 2, "b": 1});
         let now = json!({"id": "x", "a": 1, "b": 5, "c": 1});

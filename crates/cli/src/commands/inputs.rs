@@ -1,26 +1,26 @@
-//! What Flux gets.
+//! `inputs`.
 
 use clap::Args;
 use fleet::kind::CLUSTERS;
 use serde_json::Value;
 
-use super::resource::{missing, unknown_revision};
-use crate::args::{cluster_ids, given, kind_names};
+use crate::args::complete::{cluster_ids, kind_names};
+use crate::args::given;
 use crate::client::{encode, with_query};
 use crate::error::Failure;
 use crate::kinds::Kinds;
 use crate::output::{Table, Tone, cell};
-use crate::session::{Session, text};
+use crate::session::{Session, missing, text, unknown_revision};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputsArgs {
     /// The id of a cluster, or its DNS name
     #[arg(value_parser = given, add = cluster_ids())]
     cluster: String,
-    /// A kind by any of its names
+    /// A kind, by any of its names
     #[arg(value_parser = given, add = kind_names())]
     kind: String,
-    /// What Flux got at this revision; the cluster is said by its id
+    /// The inputs at this revision; name the cluster by its id
     #[arg(long, value_name = "REVISION")]
     revision: Option<u64>,
 }
@@ -32,9 +32,9 @@ pub(crate) fn run(session: &Session<'_>, args: &InputsArgs) -> Result<(), Failur
     }
     let kind = kinds.get(&args.kind)?;
     let Some(path) = &kind.path else {
-        return Err(Failure::usage(format!("Flux does not ask for {}", kind.name)));
+        return Err(Failure::usage(format!("{} have no Flux endpoint", kind.name)));
     };
-    // Ids have no dots, DNS names of clusters do; a decommissioned cluster is known by its DNS name alone.
+    // Only DNS names contain dots. A decommissioned cluster is known by its DNS name alone.
     if args.cluster.contains('.') {
         return show(session, &args.cluster, path);
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(session: &Session<'_>, args: &InputsArgs) -> Result<(), Failur
     show(session, text(&cluster.value["cluster_dns"]), path)
 }
 
-/// What Flux got then. A kind that is not there any more is said by its path.
+/// Shows the inputs at a revision. A kind that no longer exists can be named by its path.
 fn show_past(session: &Session<'_>, kinds: &Kinds, args: &InputsArgs, revision: u64) -> Result<(), Failure> {
     let path = match kinds.named(&args.kind) {
         Some(kind) => kind.path.as_deref().unwrap_or(&kind.name),

@@ -1,12 +1,13 @@
-//! The kinds themselves.
+//! `kind`: the kinds themselves.
 
 use clap::{Args, Subcommand};
 use fleet::kind::KINDS;
 use serde_json::{Value, json};
 
-use super::documents::{apply_documents, read};
-use crate::args::{Files, WriteArgs, given, kind_names};
+use crate::args::complete::kind_names;
+use crate::args::{Files, WriteArgs, given};
 use crate::client::Operation;
+use crate::documents;
 use crate::error::Failure;
 use crate::output::{Table, Tone, cell};
 use crate::session::{Session, blame, text};
@@ -15,9 +16,9 @@ use crate::session::{Session, blame, text};
 pub(crate) enum KindCommand {
     /// List the kinds
     List,
-    /// Show a kind's document
+    /// Show the document of a kind
     Get(NameArgs),
-    /// Add or change kinds: each gets routes, validation, a Flux endpoint and commands
+    /// Add or change kinds: each has routes, validation, a Flux endpoint and commands
     Apply(KindApplyArgs),
     /// Delete a kind that has no resources
     Delete(KindDeleteArgs),
@@ -52,12 +53,12 @@ pub(crate) fn run(session: &Session<'_>, command: &KindCommand) -> Result<(), Fa
         KindCommand::List => list(session),
         KindCommand::Get(args) => session.printer.value(&session.kinds()?.get(&args.name)?.document),
         KindCommand::Apply(args) => {
-            let documents = read(&args.files.filename, args.files.recursive)?;
+            let documents = documents::read(&args.files.filename, args.files.recursive)?;
             if documents.iter().any(|document| document.value.get("schema").is_none()) {
-                let failure = Failure::usage("a kind's document has a `schema`, and one of these has none");
-                return Err(failure.hint("`apply -f` takes resources and kinds alike"));
+                let failure = Failure::usage("the document of a kind has a `schema`; at least one of these has none");
+                return Err(failure.hint("`apply -f` accepts resources and kinds"));
             }
-            apply_documents(session, &documents, &args.how)
+            session.write_and_show(&documents::operations(session, &documents)?, &args.how)
         }
         KindCommand::Delete(args) => {
             let name = &session.kinds()?.get(&args.name)?.name;

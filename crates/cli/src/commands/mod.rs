@@ -1,52 +1,81 @@
-//! One file per family of commands.
+//! One file per command: its arguments, its help, and what it does. The commands of the kinds are in `resource/`.
 
-pub(crate) mod back;
+pub(crate) mod apply;
 pub(crate) mod changes;
-pub(crate) mod complete;
+pub(crate) mod completion;
 pub(crate) mod components;
 pub(crate) mod config;
+pub(crate) mod delete;
 pub(crate) mod demo;
-pub(crate) mod documents;
+pub(crate) mod diff;
+pub(crate) mod docs;
 pub(crate) mod edit;
+pub(crate) mod export;
 pub(crate) mod get;
+pub(crate) mod history;
 pub(crate) mod inputs;
 pub(crate) mod kind;
-pub(crate) mod overrides;
-pub(crate) mod references;
+pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod render;
 pub(crate) mod resource;
+pub(crate) mod rollback;
+pub(crate) mod undo;
+pub(crate) mod version;
 
-use clap::ArgMatches;
+use std::process::ExitCode;
 
+use crate::args::Global;
+use crate::cli::BuiltIn;
+use crate::client::Client;
+use crate::config::Access;
 use crate::error::Failure;
-use crate::kinds::Kind;
+use crate::output::Printer;
 use crate::session::Session;
 
-/// A command of a kind's family.
-pub(crate) fn run(session: &Session<'_>, kind: &Kind, verb: &str, matches: &ArgMatches) -> Result<(), Failure> {
-    match verb {
-        "list" => resource::list(session, kind, matches),
-        "get" => resource::get(session, kind, matches),
-        "create" => resource::create(session, kind, matches),
-        "update" => resource::update(session, kind, matches),
-        "delete" => resource::delete(session, kind, matches),
-        "diagnostics" => resource::diagnostics(session, matches),
-        "edit" => edit::run(session, kind, id(matches), &crate::args::WriteArgs::read(matches)?),
-        "history" => changes::history(session, &kind.name, id(matches)),
-        "assign" => references::assign(session, kind, matches),
-        "unassign" => references::unassign(session, kind, matches),
-        "patch" => references::patch(session, kind, matches),
-        "where" => references::whereabouts(session, kind, matches),
-        "enable" => overrides::switch(session, kind, matches, true),
-        "disable" => overrides::switch(session, kind, matches, false),
-        "override" => overrides::set(session, kind, matches),
-        "pins" => overrides::pins(session, kind, matches),
-        "unpin" => overrides::unpin(session, kind, matches),
-        other => Err(Failure::usage(format!("\"{other}\" is not a command of {}", kind.name))),
+/// Runs a built-in command.
+pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Result<ExitCode, Failure> {
+    let remote = |run: &dyn Fn(&Session<'_>) -> Result<(), Failure>| with_session(printer, global, run);
+    match command {
+        BuiltIn::Get(args) => remote(&|session| get::run(session, &args)),
+        BuiltIn::Plan(args) => remote(&|session| plan::run(session, &args)),
+        BuiltIn::Apply(args) => remote(&|session| apply::run(session, &args)),
+        BuiltIn::Diff(args) => {
+            let differs = with_session(printer, global, |session| diff::run(session, &args))?;
+            return Ok(ExitCode::from(u8::from(differs)));
+        }
+        BuiltIn::Rollback(args) => remote(&|session| rollback::run(session, &args)),
+        BuiltIn::Undo(args) => remote(&|session| undo::run(session, &args)),
+        BuiltIn::Export(args) => remote(&|session| export::run(session, &args)),
+        BuiltIn::Delete(args) => remote(&|session| delete::run(session, &args)),
+        BuiltIn::Edit(args) => remote(&|session| edit::run(session, &args)),
+        BuiltIn::Changes(args) => remote(&|session| changes::run(session, &args)),
+        BuiltIn::History(args) => remote(&|session| history::run(session, &args)),
+        BuiltIn::Inputs(args) => remote(&|session| inputs::run(session, &args)),
+        BuiltIn::Render(args) => match args.offline() {
+            Some(file) => render::from_files(printer, &args, file),
+            None => remote(&|session| render::of_cluster(session, &args)),
+        },
+        BuiltIn::Kind(command) => remote(&|session| kind::run(session, &command)),
+        BuiltIn::Demo(command) => remote(&|session| demo::run(session, &command)),
+        BuiltIn::Components(command) => {
+            let passed = components::run(printer, global, &command)?;
+            return Ok(ExitCode::from(u8::from(!passed)));
+        }
+        BuiltIn::Config(command) => config::run(printer, command),
+        BuiltIn::Completion(args) => completion::run(printer, &args),
+        BuiltIn::Man(args) => man::run(printer, &args),
+        BuiltIn::Version => version::run(printer),
+        BuiltIn::Docs => docs::run(printer),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
-/// The id that a command is about.
-pub(crate) fn id(matches: &ArgMatches) -> &str {
-    matches.get_one::<String>("id").map(String::as_str).unwrap_or_default()
+fn with_session<T>(
+    printer: &Printer,
+    global: &Global,
+    run: impl FnOnce(&Session<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let client = Client::new(Access::settle(global.context.as_deref())?);
+    run(&Session::new(&client, printer, None))
 }

@@ -1,7 +1,8 @@
-//! What Flux makes of a cluster's inputs, or of a ResourceSet.
+//! `render`: the manifests that Flux applies to a cluster, or that a ResourceSet renders to.
 //!
-//! Of a cluster, the server renders with its templates, or this program with other ones and the inputs of the server: a template is
-//! tried before it is shipped. Offline, it is a drop-in for `flux-operator build resourceset`: the same files, the same documents, the same failures.
+//! For a cluster, the server renders with its own templates; with --template, this program renders other templates with the
+//! inputs of the server, to try them before a release. Offline, it replaces `flux-operator build resourceset`: the same files,
+//! the same output, the same errors.
 
 use std::cell::RefCell;
 use std::fs;
@@ -14,7 +15,8 @@ use resourceset::Bundle;
 use resourceset::offline::{self, Offline};
 use serde_json::{Map, Value, json};
 
-use crate::args::{cluster_ids, given, kind_names};
+use crate::args::complete::{cluster_ids, kind_names};
+use crate::args::given;
 use crate::client::{encode, with_query};
 use crate::error::{Failure, plain};
 use crate::output::Printer;
@@ -25,37 +27,37 @@ pub(crate) struct RenderArgs {
     /// The id of a cluster
     #[arg(value_parser = given, add = cluster_ids(), required_unless_present = "filename")]
     cluster: Option<String>,
-    /// Only what comes from this kind
+    /// Only the manifests of this kind
     #[arg(long, value_parser = given, add = kind_names(), requires = "cluster")]
     kind: Option<String>,
-    /// Render with the ResourceSets of this file or folder, not with those of the server
+    /// Render the ResourceSets of this file or folder instead of those of the server
     #[arg(long, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, requires = "cluster")]
     template: Option<PathBuf>,
-    /// As it was at this revision
-    #[arg(long, value_name = "N", requires = "cluster")]
+    /// Render the cluster as it was at this revision
+    #[arg(long, value_name = "REVISION", requires = "cluster")]
     revision: Option<u64>,
     /// Offline: the ResourceSet, or - for stdin
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "cluster")]
     filename: Option<PathBuf>,
-    /// Offline: a list of inputs; laid over those of the ResourceSet
+    /// Offline: a list of inputs, merged over those of the ResourceSet
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "filename")]
     inputs_from: Option<PathBuf>,
-    /// Offline: ResourceSetInputProviders of type Static, among which the ResourceSet chooses
+    /// Offline: ResourceSetInputProviders of type Static that the ResourceSet selects from
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "filename")]
     inputs_from_provider: Option<PathBuf>,
-    /// Offline: the namespace of a ResourceSet that names none
+    /// Offline: the namespace of a ResourceSet without one
     #[arg(short, long, default_value = "default")]
     namespace: String,
 }
 
 impl RenderArgs {
-    /// The file to render without asking a server, if that is what is wanted.
+    /// The file to render without a server, if one was given.
     pub(crate) fn offline(&self) -> Option<&Path> {
         self.filename.as_deref()
     }
 }
 
-/// What a cluster ends up with.
+/// Renders a cluster.
 pub(crate) fn of_cluster(session: &Session<'_>, args: &RenderArgs) -> Result<(), Failure> {
     let cluster = args.cluster.as_deref().unwrap_or_default();
     let kind = match &args.kind {
@@ -107,7 +109,7 @@ fn name(object: &Value) -> String {
 /// The objects of each ResourceSet, with the paths that it takes its inputs from.
 type Rendered = Vec<(Vec<String>, Vec<Value>)>;
 
-/// Renders here what the server tells the cluster.
+/// Renders local templates with the inputs of a cluster.
 fn with_templates(
     session: &Session<'_>,
     cluster: &str,
@@ -118,14 +120,14 @@ fn with_templates(
     let bundle = Bundle::read(files.iter().map(|(name, text)| (name.as_str(), text.as_slice())));
     let bundle = bundle.map_err(|error| Failure::refused(error.to_string()))?;
     if bundle.is_empty() {
-        return Err(Failure::usage(format!("{}: there is no ResourceSet", path.display())));
+        return Err(Failure::usage(format!("{}: no ResourceSet was found", path.display())));
     }
-    // A cluster that is not there says so before any template does.
+    // A missing cluster is reported before any error of a template.
     if revision.is_none() {
         session.client.resource(CLUSTERS, cluster)?;
     }
     let failed: RefCell<Option<Failure>> = RefCell::default();
-    let told = |path: &str| -> Option<Vec<Map<String, Value>>> {
+    let inputs_of = |path: &str| -> Option<Vec<Map<String, Value>>> {
         let url = format!("/{CLUSTERS}/{}/inputs/{}", encode(cluster), encode(path));
         match session
             .client
@@ -140,7 +142,7 @@ fn with_templates(
                 ),
                 _ => None,
             },
-            // A kind that is not there: Flux would get no answer either.
+            // There is no such kind: Flux would get no answer either.
             Err(error) if error.is("not-found") => None,
             Err(error) => {
                 failed.borrow_mut().get_or_insert(error.into());
@@ -148,7 +150,7 @@ fn with_templates(
             }
         }
     };
-    let rendered = bundle.render(told);
+    let rendered = bundle.render(inputs_of);
     if let Some(failure) = failed.take() {
         return Err(failure);
     }
@@ -183,7 +185,7 @@ fn template_files(path: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     Ok(found)
 }
 
-/// Renders files. No server is asked.
+/// Renders files, without a server.
 pub(crate) fn from_files(printer: &Printer, args: &RenderArgs, file: &Path) -> Result<(), Failure> {
     let resource_set = read_or_stdin(file)?;
     let inputs = read_if_given(args.inputs_from.as_deref())?;
@@ -213,13 +215,13 @@ fn read_or_stdin(path: &Path) -> Result<Vec<u8>, Failure> {
     io::stdin()
         .read_to_end(&mut text)
         .map_err(|error| unreadable(Path::new("stdin"), &error))?;
-    // The operator's command does so, and it can show: a block scalar may keep its last line breaks.
+    // As the operator's command does; the result can differ, since a block scalar may keep its last line breaks.
     let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
     text.truncate(end.map_or(0, |end| end + 1));
     Ok(text)
 }
 
-/// Not a matter of usage as elsewhere: the operator's command has one code for all failures.
+/// Exit code 1, not 2 as in other commands: the operator's command has one code for all errors.
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::refused(format!("{}: {}", path.display(), plain(error)))
 }

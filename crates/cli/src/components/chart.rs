@@ -1,32 +1,32 @@
-//! A version directory that is a Helm chart.
+//! A version folder that is a Helm chart.
 
 use serde_json::Value;
 
-use super::{Component, Findings, Tree, Version, yaml};
+use super::{Component, Findings, Tree, version, yaml};
 
 pub(super) fn check(tree: &Tree, component: &Component, version: &str, findings: &mut Findings) {
     let folder = component.folder(version);
     let file = format!("{folder}/Chart.yaml");
     if !tree.is_file(&file) {
-        return findings.problem(&folder, "", "has no Chart.yaml, so it is no chart");
+        return findings.problem(&folder, "", "has no Chart.yaml");
     }
     if let Some(about) = document(tree, &file, findings) {
         if !matches!(about["apiVersion"].as_str(), Some("v1" | "v2")) {
-            findings.problem(&file, "/apiVersion", "is v1 or v2");
+            findings.problem(&file, "/apiVersion", "must be v1 or v2");
         }
         if about["name"] != component.id.as_str() {
             findings.problem(
                 &file,
                 "/name",
-                format!("is not {}, as the registry calls it", component.id),
+                format!("must be {}, the id in the registry", component.id),
             );
         }
         match about["version"].as_str() {
             Some(text) if text == version => {}
-            Some(text) if Version::parse(text).is_some() => {
-                findings.problem(&file, "/version", format!("is {text}, and its folder says {version}"));
+            Some(text) if version::parse(text).is_some() => {
+                findings.problem(&file, "/version", format!("is {text}, but the folder is {version}"));
             }
-            _ => findings.problem(&file, "/version", format!("is a text, \"{version}\"")),
+            _ => findings.problem(&file, "/version", format!("must be the text \"{version}\"")),
         }
     }
     let values = format!("{folder}/values.yaml");
@@ -39,11 +39,11 @@ pub(super) fn check(tree: &Tree, component: &Component, version: &str, findings:
         .iter()
         .any(|file| file.ends_with(".yaml") || file.ends_with(".tpl"))
     {
-        findings.warning(&folder, "", "has no templates: it installs nothing");
+        findings.warning(&folder, "", "has no templates, so it installs nothing");
     }
 }
 
-/// The object that a file holds. An empty file is an empty one.
+/// The object in a file; null for an empty file.
 fn document(tree: &Tree, file: &str, findings: &mut Findings) -> Option<Value> {
     let text = match tree.text(file) {
         Ok(text) => text,

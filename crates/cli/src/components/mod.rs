@@ -1,11 +1,11 @@
-//! A platform components repository: a tree of version directories, and the registry that names them.
+//! A repository of platform components: version folders, and the registry that lists them.
 //!
-//! Everything here reads files and nothing else; what a catalog or a server says comes in as documents. Nothing follows a link, and
-//! nothing outside of the tree is read.
+//! Everything here only reads files of the repository, apart from `prune` and `build`; the fleet comes in as documents. Links are
+//! not followed, and nothing outside of the repository is read.
 
 pub(crate) mod build;
 mod chart;
-mod kustomization;
+mod kustomizations;
 pub(crate) mod prune;
 mod references;
 mod registry;
@@ -18,17 +18,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-pub(crate) use self::kustomization::Directories;
+pub(crate) use self::kustomizations::Kustomizations;
 pub(crate) use self::references::{Catalog, Use};
 pub(crate) use self::registry::{Component, REGISTRY, Registry};
 pub(crate) use self::tree::Tree;
-pub(crate) use self::version::Version;
 
-/// Something that is wrong, and where.
+/// A problem, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     pub(crate) file: String,
-    /// A pointer into the file, or a line of it; empty when it is about the whole.
+    /// A pointer or a line in the file; empty for the whole file.
     pub(crate) place: String,
     pub(crate) detail: String,
 }
@@ -54,7 +53,7 @@ impl Problem {
     }
 }
 
-/// What a look at a tree has found: problems, and what may be meant but often is not.
+/// What a check has found: problems, and warnings about what is usually a mistake.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) problems: BTreeSet<Problem>,
@@ -71,42 +70,42 @@ impl Findings {
     }
 }
 
-/// A tree that was looked at.
+/// A repository that was checked.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) registry: Registry,
-    pub(crate) directories: Directories,
+    pub(crate) kustomizations: Kustomizations,
     pub(crate) findings: Findings,
 }
 
-/// Looks at every version directory, and at the registry.
+/// Checks the registry and every version folder.
 pub(crate) fn check(tree: &Tree) -> Checked {
     let mut findings = Findings::default();
     tree.oddities(&mut findings);
     let registry = Registry::read(tree, &mut findings);
     unregistered(tree, &registry, &mut findings);
-    let mut directories = Directories::default();
+    let mut kustomizations = Kustomizations::default();
     for component in &registry.components {
         for version in &component.present {
             match component.chart {
                 true => chart::check(tree, component, version, &mut findings),
-                false => version_directory(tree, component, version, &mut directories, &mut findings),
+                false => version_folder(tree, component, version, &mut kustomizations, &mut findings),
             }
         }
     }
     Checked {
         registry,
-        directories,
+        kustomizations,
         findings,
     }
 }
 
-/// A version directory is built for each environment, or as it is where it knows none.
-fn version_directory(
+/// A version has a folder to build for each environment; without environments, it is built itself.
+fn version_folder(
     tree: &Tree,
     component: &Component,
     version: &str,
-    directories: &mut Directories,
+    kustomizations: &mut Kustomizations,
     findings: &mut Findings,
 ) {
     let folder = &component.folder(version);
@@ -118,21 +117,19 @@ fn version_directory(
     if wanted.is_empty() {
         wanted.push(folder.to_owned());
     }
-    for directory in &wanted {
-        if kustomization::file_of(tree, directory).is_none() {
-            findings.problem(directory, "", "has no kustomization.yaml, so it cannot be built");
+    for wanted in &wanted {
+        if kustomizations::file_of(tree, wanted).is_none() {
+            findings.problem(wanted, "", "has no kustomization.yaml, so it cannot be built");
         }
     }
-    // What an environment takes in must hold by itself, and so must what nobody takes in: it will be, one day.
-    for directory in tree.folders_below(folder) {
-        if kustomization::file_of(tree, &directory).is_some() {
-            directories.build(tree, &directory, findings);
-        }
+    // Every folder must build by itself, also one that no environment includes yet.
+    for folder in tree.folders_below(folder) {
+        kustomizations.read(tree, &folder, findings);
     }
-    let named = directories.named();
+    let named = kustomizations.named();
     for file in tree.files_below(folder) {
         let is_yaml = [".yaml", ".yml", ".json"].iter().any(|end| file.ends_with(end));
-        if !is_yaml || kustomization::is_kustomization(&file) || named.contains(&file) {
+        if !is_yaml || kustomizations::is_kustomization(&file) || named.contains(&file) {
             continue;
         }
         match tree
@@ -145,7 +142,7 @@ fn version_directory(
     }
 }
 
-/// Directories that look like versions, of components that the registry does not have.
+/// Folders with the name of a version, of components that are not in the registry.
 fn unregistered(tree: &Tree, registry: &Registry, findings: &mut Findings) {
     let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for folder in tree.folders() {
@@ -153,12 +150,12 @@ fn unregistered(tree: &Tree, registry: &Registry, findings: &mut Findings) {
             continue;
         };
         let registered = |component: &Component| tree::is_within(folder, &component.path);
-        if Version::parse(name).is_some() && !registry.components.iter().any(registered) {
+        if version::parse(name).is_some() && !registry.components.iter().any(registered) {
             missing.entry(parent).or_default().push(name);
         }
     }
     for (path, versions) in missing {
-        let detail = format!("{REGISTRY} does not have this component ({})", versions.join(", "));
+        let detail = format!("{REGISTRY} does not list this component ({})", versions.join(", "));
         findings.problem(path, "", detail);
     }
 }

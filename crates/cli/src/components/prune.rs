@@ -1,4 +1,4 @@
-//! Version directories that nobody needs any more.
+//! Old version folders, and which of them are still needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::{Checked, REGISTRY, Tree, Use, tree, yaml};
 use crate::error::Failure;
 
-/// A version directory that is older than those that are kept.
+/// A version folder that is older than the versions to keep.
 #[derive(Debug)]
 pub(crate) struct Old {
     pub(crate) id: String,
     pub(crate) version: String,
     pub(crate) path: String,
-    /// Who needs it all the same. Nobody: it can go.
+    /// What still needs it; empty if it can be removed.
     pub(crate) needed_by: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl Old {
     }
 }
 
-/// Every version directory older than the newest `keep` of its component, and who needs it.
+/// Every version folder older than the newest `keep` of its component, with what needs it.
 pub(crate) fn old(checked: &Checked, uses: &[Use], keep: usize) -> Vec<Old> {
     let components = &checked.registry.components;
     let mut needed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -55,14 +55,14 @@ pub(crate) fn old(checked: &Checked, uses: &[Use], keep: usize) -> Vec<Old> {
             });
         }
     }
-    // What stays may take in what is old, and that something older still.
+    // A version that stays may include an old one, which may include another.
     kept.extend(
         old.iter()
             .filter(|one| !one.needed_by.is_empty())
             .map(|one| one.path.clone()),
     );
     while let Some(folder) = kept.pop() {
-        let included = checked.directories.included_by(&folder);
+        let included = checked.kustomizations.included_by(&folder);
         for one in &mut old {
             let wanted = included.iter().any(|directory| tree::is_within(directory, &one.path));
             if wanted && !one.needed_by.contains(&folder) {
@@ -76,7 +76,7 @@ pub(crate) fn old(checked: &Checked, uses: &[Use], keep: usize) -> Vec<Old> {
     old
 }
 
-/// Takes version directories out of the registry and the tree. The registry goes first: if it cannot be changed, nothing is.
+/// Removes version folders, and their lines in the registry. The registry comes first: if it cannot be changed, nothing is.
 pub(crate) fn remove(tree: &Tree, gone: &[&Old]) -> Result<(), Failure> {
     if gone.is_empty() {
         return Ok(());
@@ -87,10 +87,10 @@ pub(crate) fn remove(tree: &Tree, gone: &[&Old]) -> Result<(), Failure> {
     let after = without(&before, gone).ok_or_else(|| {
         let versions: Vec<String> = gone.iter().map(|one| format!("{} {}", one.id, one.version)).collect();
         Failure::refused(format!(
-            "{REGISTRY} is not written so that versions could be taken out of it"
+            "the versions cannot be removed from {REGISTRY}, because they are not listed one per line"
         ))
         .hint(format!(
-            "write `versions` one per line, or take these out: {}",
+            "write `versions` one per line, or remove these yourself: {}",
             versions.join(", ")
         ))
     })?;
@@ -107,7 +107,7 @@ pub(crate) fn remove(tree: &Tree, gone: &[&Old]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The registry's text without some versions, its comments kept; nothing if that is not what it would say then.
+/// The text of the registry without some versions, comments kept; none if the lines cannot be removed one by one.
 fn without(text: &str, gone: &[&Old]) -> Option<String> {
     let mut wanted = yaml::document(text).ok()?;
     let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -127,11 +127,11 @@ fn without(text: &str, gone: &[&Old]) -> Option<String> {
         }
     }
     let after = lines.concat();
-    // Whatever the lines were taken for, this is what counts.
+    // The result must parse to exactly what is wanted.
     (yaml::document(&after).ok()? == wanted).then_some(after)
 }
 
-/// Whether a line says `id: ID`.
+/// Whether a line is `id: ID`.
 fn names(line: &str, id: &str) -> bool {
     let line = line
         .split(" #")
@@ -159,9 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_taken_out_and_comments_stay() {
+    fn versions_are_removed_and_comments_stay() {
         let text = "# all\ncomponents:\n  - id: a\n    versions:\n      - 1.0.0 # first\n      - \"1.1.0\"\n  - id: b # two\n    versions:\n      - 1.0.0\n      - 1.1.0\n";
-        let after = without(text, &[&old("b", "1.0.0")]).expect("a version is taken out");
+        let after = without(text, &[&old("b", "1.0.0")]).expect("the version is removed");
         assert_eq!(
             after,
             text.replace("two\n    versions:\n      - 1.0.0\n", "two\n    versions:\n")
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_changed_line_by_line_is_left() {
+    fn a_list_on_one_line_is_not_changed() {
         assert_eq!(
             without(
                 "components: [{id: a, versions: [1.0.0, 1.1.0]}]\n",

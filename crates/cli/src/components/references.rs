@@ -1,13 +1,13 @@
-//! What a fleet takes from the repository: the paths and versions that its catalog names, and its clusters instead.
+//! What a fleet uses of the repository: the paths and versions that its catalog and its clusters name.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Checked, Component, REGISTRY, Version, tree};
+use super::{Checked, Component, REGISTRY, tree, version};
 use crate::components::Tree;
 
-/// The part of a fleet that names components, and where it was read.
+/// The part of a fleet that names components, and where it comes from.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     /// A file, or the address of a server.
@@ -16,16 +16,16 @@ pub(crate) struct Catalog {
     pub(crate) clusters: Vec<Value>,
 }
 
-/// Something that the catalog or a cluster takes from the repository.
+/// A component that the catalog or a cluster uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Use {
     pub(crate) origin: String,
-    /// Who: `platform_components/grafana`, or `clusters/prod-1 grafana`.
+    /// The user: `platform_components/grafana`, or `clusters/prod-1 grafana`.
     pub(crate) by: String,
     what: What,
-    /// The version that the catalog says this is.
+    /// The version in the catalog.
     version: Option<String>,
-    /// Patches of a cluster, which are variables of the manifests.
+    /// The keys of the cluster's patches, which are variables of the manifests.
     patches: Vec<String>,
 }
 
@@ -33,18 +33,18 @@ pub(crate) struct Use {
 enum What {
     Manifests {
         path: String,
-        /// Whether the environment is added to the path, and which one: none for the catalog's own entry.
+        /// Set if the environment is added to the path; the inner value is none for the entry of the catalog.
         environment: Option<Option<String>>,
     },
     Chart {
         name: String,
-        /// None for whatever is the newest.
+        /// None for the newest.
         version: Option<String>,
     },
 }
 
 impl Use {
-    /// Everything that a fleet takes from `source` and `charts`. Without a source, whatever is a path of an OCI artifact counts.
+    /// Everything that a fleet uses from `source` and `charts`. Without a source, every OCI artifact counts.
     pub(crate) fn all(catalog: &Catalog, source: Option<&str>, charts: Option<&str>) -> Vec<Use> {
         let by_id: BTreeMap<&str, &Value> = catalog
             .components
@@ -110,7 +110,7 @@ impl Use {
         uses
     }
 
-    /// The version that this is, with its component; every version where any will do, and nothing where there is none.
+    /// The component and the version that this use names; all versions if any of them may be used; none if there is no match.
     pub(crate) fn versions<'a>(&self, components: &'a [Component]) -> Option<(&'a Component, Vec<String>)> {
         match &self.what {
             What::Manifests { path, .. } => {
@@ -129,15 +129,15 @@ impl Use {
                 let present = component.present.clone();
                 Some(match version {
                     Some(version) if present.contains(version) => (component, vec![version.clone()]),
-                    // A plain version that is not there; a range such as 1.x could be any.
-                    Some(version) if Version::parse(version).is_some() => return None,
+                    // An exact version that does not exist. A range such as 1.x may match any version.
+                    Some(version) if version::parse(version).is_some() => return None,
                     _ => (component, present),
                 })
             }
         }
     }
 
-    /// What is missing of this, or in its way.
+    /// Reports what this use names and the repository does not have.
     pub(crate) fn check(&self, tree: &Tree, checked: &mut Checked) {
         let (origin, by) = (self.origin.clone(), self.by.clone());
         let components = &checked.registry.components;
@@ -149,7 +149,7 @@ impl Use {
                     .find(|component| component.chart && component.id == *name);
                 let detail = match (known, version) {
                     (Some(component), Some(version)) => {
-                        format!("chart {name} {version} is not there; {}", has(component))
+                        format!("chart {name} {version} does not exist; {}", has(component))
                     }
                     _ => format!("{REGISTRY} has no chart {name}"),
                 };
@@ -161,22 +161,22 @@ impl Use {
                     .iter()
                     .find(|component| tree::is_within(path, &component.path));
                 let detail = match near {
-                    Some(component) => format!("{path} is not there; {}", has(component)),
-                    None => format!("{path} is not there: {REGISTRY} has no component at such a path"),
+                    Some(component) => format!("{path} does not exist; {}", has(component)),
+                    None => format!("{path} does not exist: {REGISTRY} has no component with this path"),
                 };
                 checked.findings.problem(&origin, by, detail);
             }
             (What::Manifests { path, environment }, Some((component, versions))) => {
-                if let (Some(says), [version]) = (&self.version, versions.as_slice())
-                    && says != version
+                if let (Some(given), [version]) = (&self.version, versions.as_slice())
+                    && given != version
                 {
-                    let detail = format!("component_version is {says}, and the path says {version}");
+                    let detail = format!("component_version is {given}, but the path is of version {version}");
                     checked.findings.warning(&origin, by.clone(), detail);
                 }
                 let path = path.trim_end_matches('/');
                 let directory = match environment {
                     Some(None) if component.environments.is_empty() => {
-                        let detail = format!("cluster_env_enabled is set, and {} has no environments", component.id);
+                        let detail = format!("cluster_env_enabled is set, but {} has no environments", component.id);
                         return checked.findings.problem(&origin, by, detail);
                     }
                     Some(None) => return,
@@ -184,24 +184,24 @@ impl Use {
                     None => path.to_owned(),
                 };
                 let directory = tree::resolve("", &directory).unwrap_or_default();
-                if !checked.directories.contains(&directory) {
+                if !checked.kustomizations.contains(&directory) {
                     let detail = match (tree.is_folder(&directory), environment) {
-                        (false, _) => format!("{directory} is not there"),
+                        (false, _) => format!("{directory} does not exist"),
                         (true, None) if !component.environments.is_empty() => {
-                            format!("{directory} has a directory per environment: cluster_env_enabled is to be set")
+                            format!("{directory} has a folder for each environment: set cluster_env_enabled")
                         }
                         (true, _) => format!("{directory} has no kustomization.yaml"),
                     };
                     return checked.findings.problem(&origin, by, detail);
                 }
-                let variables = checked.directories.variables(&directory);
+                let variables = checked.kustomizations.variables(&directory);
                 let unused: Vec<&String> = self
                     .patches
                     .iter()
                     .filter(|key| !variables.contains(key.as_str()))
                     .collect();
                 for key in unused {
-                    let detail = format!("patch {key} is no variable of {directory}");
+                    let detail = format!("patch {key} is not a variable of {directory}");
                     checked.findings.warning(&origin, by.clone(), detail);
                 }
             }

@@ -1,4 +1,4 @@
-//! The files of a repository: listed once, without following a link, and read only as far as they may be.
+//! The files of a repository. They are listed once; links are not followed, and the size of files is limited.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use super::Findings;
 use crate::error::{Code, Failure};
 
-/// More than any repository of components has: what is larger is the wrong folder.
+/// More entries than any repository of components has: a larger folder is the wrong one.
 const MOST_ENTRIES: usize = 50_000;
 const MOST_DEPTH: usize = 32;
-/// No file of manifests is longer. Kubernetes takes objects of 1.5 MiB.
+/// No file of manifests is longer: Kubernetes limits objects to 1.5 MiB.
 const MOST_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: PathBuf,
-    /// Everything below the root by its path, with slashes.
+    /// Everything below the root, by path (with slashes).
     entries: BTreeMap<String, Entry>,
 }
 
@@ -26,9 +26,9 @@ enum Entry {
     Folder,
     File,
     Link,
-    /// A pipe, a socket, a device: opening one may never come back.
+    /// A pipe, a socket or a device: opening one may block for ever.
     Other,
-    /// Too deep to be looked into.
+    /// A folder that is nested too deeply to be read.
     Deep,
 }
 
@@ -37,10 +37,7 @@ impl Tree {
         let unreadable = |path: &Path, error: &std::io::Error| Failure::file(path, error);
         let about = fs::metadata(root).map_err(|error| unreadable(root, &error))?;
         if !about.is_dir() {
-            return Err(Failure::new(
-                Code::Usage,
-                format!("{}: is not a folder", root.display()),
-            ));
+            return Err(Failure::new(Code::Usage, format!("{}: not a folder", root.display())));
         }
         let mut entries = BTreeMap::new();
         let mut open = vec![(root.to_owned(), String::new(), 0)];
@@ -48,7 +45,7 @@ impl Tree {
             for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, &error))? {
                 let entry = entry.map_err(|error| unreadable(&folder, &error))?;
                 let file_name = entry.file_name().to_string_lossy().into_owned();
-                // .git and its like are no part of what is pushed.
+                // .git and other hidden entries are not part of the artifact.
                 if depth == 0 && file_name.starts_with('.') {
                     continue;
                 }
@@ -80,13 +77,13 @@ impl Tree {
         })
     }
 
-    /// What no artifact carries, or what cannot be looked at.
+    /// Reports entries that an artifact cannot contain, or that cannot be read.
     pub(super) fn oddities(&self, findings: &mut Findings) {
         for (path, entry) in &self.entries {
             let detail = match entry {
-                Entry::Link => "is a symbolic link, which is not followed and has no place in an artifact",
+                Entry::Link => "is a symbolic link, which an artifact cannot contain",
                 Entry::Other => "is neither a file nor a folder",
-                Entry::Deep => "is nested too deeply to be looked into",
+                Entry::Deep => "is nested too deeply",
                 Entry::Folder | Entry::File => continue,
             };
             findings.problem(path, "", detail);
@@ -112,7 +109,7 @@ impl Tree {
             .map(|(path, _)| path.as_str())
     }
 
-    /// A folder and those within it.
+    /// A folder, and all folders within it.
     pub(super) fn folders_below(&self, folder: &str) -> Vec<String> {
         self.folders()
             .filter(|path| is_within(path, folder))
@@ -128,7 +125,7 @@ impl Tree {
         files.map(|(path, _)| path.clone()).collect()
     }
 
-    /// The names of the folders right below one.
+    /// The names of the folders directly in a folder.
     pub(super) fn children(&self, folder: &str) -> Vec<&str> {
         let child = |path| match folder {
             "" => Some(path),
@@ -140,14 +137,14 @@ impl Tree {
             .collect()
     }
 
-    /// The text of a file, or why it cannot be had.
+    /// The text of a file, or why it cannot be read.
     pub(super) fn text(&self, path: &str) -> Result<String, String> {
         if !self.is_file(path) {
             return Err("is not a file".to_owned());
         }
         let file = fs::File::open(self.root.join(path)).map_err(|error| crate::error::plain(&error))?;
         let mut bytes = Vec::new();
-        // One byte more than allowed tells a file that is too long, whatever its length was a moment ago.
+        // Reading one byte more than allowed detects a file that is too long, even if it is still growing.
         file.take(MOST_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(|error| crate::error::plain(&error))?;
@@ -164,7 +161,7 @@ pub(super) fn is_within(path: &str, folder: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A path that a file in `folder` names, as a path of the tree.
+/// A path that a file in `folder` names, as a path from the root.
 pub(super) fn resolve(folder: &str, given: &str) -> Result<String, String> {
     if given.starts_with('/') {
         return Err(format!("{given} is an absolute path"));
@@ -175,7 +172,7 @@ pub(super) fn resolve(folder: &str, given: &str) -> Result<String, String> {
             "" | "." => {}
             ".." => {
                 if parts.pop().is_none() {
-                    return Err(format!("{given} leads out of the repository"));
+                    return Err(format!("{given} is outside of the repository"));
                 }
             }
             part => parts.push(part),
@@ -198,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_begins_alike_is_not_within() {
+    fn a_common_prefix_is_not_a_parent() {
         assert!(is_within("a/b/c", "a/b") && is_within("a/b", "a/b"));
         assert!(!is_within("a/bc", "a/b"));
     }

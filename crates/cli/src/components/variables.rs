@@ -1,23 +1,33 @@
-//! `${VARIABLES}` of manifests, which kustomize-controller puts in after the build (`postBuild`): what it would refuse, and names
-//! that nothing could ever have.
+//! `${VARIABLES}` in manifests, which kustomize-controller replaces after the build (`postBuild`). Finds them, and those that the
+//! controller would refuse.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use serde_json::Value;
 
-/// An object with this label or annotation is left as it is.
+/// In an object with this label or annotation, nothing is replaced.
 const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
 
 /// A variable that a text uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Variable {
     pub(super) name: String,
-    /// Whether it says what to do without a value: a default, a test, an error.
-    pub(super) provided_for: bool,
+    /// Whether it handles a missing value: with a default, a test or an error.
+    pub(super) has_fallback: bool,
 }
 
-/// The variables of an object's texts, and what is wrong with others, each with its pointer.
+/// The variables that every cluster has, in its ConfigMap `cluster-identity`.
+const IDENTITY: [&str; 4] = ["CLUSTER_NAME", "CLUSTER_DNS", "ENVIRONMENT", "INTERNAL_API_URL"];
+
+impl Variable {
+    /// Whether it is replaced by nothing unless a patch of the cluster sets it.
+    pub(super) fn is_empty_without_patch(&self) -> bool {
+        !self.has_fallback && !IDENTITY.contains(&self.name.as_str())
+    }
+}
+
+/// The variables in the texts of an object, and the malformed ones, each with its pointer.
 pub(super) fn of_object(object: &Value) -> (Vec<Variable>, Vec<(String, String)>) {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     let metadata = &object["metadata"];
@@ -58,7 +68,7 @@ fn of_text(text: &str) -> Result<Vec<Variable>, String> {
     let mut rest = text.chars().peekable();
     while let Some(char) = rest.next() {
         match (char, rest.peek()) {
-            // `$${…}` is `${…}` and no variable.
+            // `$${…}` is an escaped `${…}`.
             ('$', Some('$')) => {
                 rest.next();
             }
@@ -72,7 +82,7 @@ fn of_text(text: &str) -> Result<Vec<Variable>, String> {
     Ok(found)
 }
 
-/// What stands behind `${`, up to its `}`.
+/// Reads a variable after its `${`, up to the `}`.
 fn variable(rest: &mut Peekable<Chars<'_>>, found: &mut Vec<Variable>) -> Result<(), String> {
     let behind = rest.clone();
     let wrong = || {
@@ -82,7 +92,7 @@ fn variable(rest: &mut Peekable<Chars<'_>>, found: &mut Vec<Variable>) -> Result
             .position(|char| char == '}')
             .map_or(20, |end| end + 1);
         let shown: String = behind.clone().take(end).collect();
-        format!("\"${{{shown}\" is no variable; write $${{…}} for what is not to be replaced")
+        format!("\"${{{shown}\" is not a valid variable; write $${{…}} for text that is not a variable")
     };
     let length = rest.next_if_eq(&'#').is_some();
     let mut name = String::new();
@@ -92,21 +102,21 @@ fn variable(rest: &mut Peekable<Chars<'_>>, found: &mut Vec<Variable>) -> Result
     if name.is_empty() || name.starts_with(|char: char| char.is_ascii_digit()) {
         return Err(wrong());
     }
-    let mut provided_for = false;
+    let mut has_fallback = false;
     match rest.next() {
         Some('}') => {}
         _ if length => return Err(wrong()),
         Some(':') => {
-            provided_for = matches!(rest.peek(), Some('=' | '-' | '?' | '+'));
+            has_fallback = matches!(rest.peek(), Some('=' | '-' | '?' | '+'));
             argument(rest, found).ok_or_else(wrong)??;
         }
         Some('=') => {
-            provided_for = true;
+            has_fallback = true;
             argument(rest, found).ok_or_else(wrong)??;
         }
         Some('#' | '%') => argument(rest, found).ok_or_else(wrong)??,
         Some('/') => {
-            // `${A/x}` misses what x is replaced by.
+            // `${A/x}` lacks the replacement of x.
             let mut within = rest.clone().skip(1).take_while(|char| *char != '}');
             if !within.any(|char| char == '/') {
                 return Err(wrong());
@@ -121,11 +131,11 @@ fn variable(rest: &mut Peekable<Chars<'_>>, found: &mut Vec<Variable>) -> Result
         }
         _ => return Err(wrong()),
     }
-    found.push(Variable { name, provided_for });
+    found.push(Variable { name, has_fallback });
     Ok(())
 }
 
-/// Text with variables in it, up to the closing brace; nothing when there is none.
+/// Reads text with variables in it, up to the closing brace; none if there is no closing brace.
 fn argument(rest: &mut Peekable<Chars<'_>>, found: &mut Vec<Variable>) -> Option<Result<(), String>> {
     loop {
         match rest.next()? {
@@ -148,10 +158,10 @@ mod tests {
     use super::{of_object, of_text};
 
     fn names(text: &str) -> Vec<String> {
-        let found = of_text(text).expect("it is well-formed");
+        let found = of_text(text).expect("the text is well-formed");
         found
             .into_iter()
-            .map(|variable| format!("{}{}", variable.name, if variable.provided_for { "=" } else { "" }))
+            .map(|variable| format!("{}{}", variable.name, if variable.has_fallback { "=" } else { "" }))
             .collect()
     }
 
@@ -169,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_said() {
+    fn malformed_variables_are_refused() {
         for text in [
             "${",
             "${}",
@@ -191,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_may_keep_its_dollars() {
+    fn an_object_can_switch_replacement_off() {
         let mut object = json!({"metadata": {"name": "a"}, "data": {"run.sh": "for x in ${all[@]}"}});
         assert_eq!(of_object(&object).1[0].0, "/data/run.sh");
         object["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/substitute": "disabled"});

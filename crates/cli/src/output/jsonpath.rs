@@ -1,7 +1,7 @@
-//! The useful part of kubectl's JSONPath templates: text, `{.field}`, `['field']`, `\.` in names, `[n]`, `[-1]`, `[from:to]`,
-//! `[*]`, `.*`, `..field`, `[?(@.field=="value")]` with `==`, `!=`, `<`, `<=`, `>`, `>=` or mere existence, several in
-//! `{.a}{"\t"}{.b}`, and `{range …}…{end}`. Lists of this API are plain arrays; `.items` on one means the list itself, as
-//! whoever comes from kubectl will write.
+//! A part of kubectl's JSONPath templates: text, `{.field}`, `['field']`, `\.` in names, `[n]`, `[-1]`, `[from:to]`,
+//! `[*]`, `.*`, `..field`, `[?(@.field=="value")]` with `==`, `!=`, `<`, `<=`, `>`, `>=` or existence alone, several in
+//! `{.a}{"\t"}{.b}`, and `{range …}…{end}`. Lists of this API are plain arrays; `.items` on one means the list itself, for
+//! users who are used to kubectl.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ enum Test {
 
 impl JsonPath {
     pub(crate) fn parse(template: &str) -> Result<JsonPath, String> {
-        // `-o jsonpath=.id` is as good as `{.id}`.
+        // `.id` without braces means `{.id}`, as in kubectl.
         let wrapped = match template.starts_with(['.', '[', '$']) && !template.contains('{') {
             true => format!("{{{template}}}"),
             false => template.to_owned(),
@@ -188,7 +188,7 @@ impl Parser {
 
     fn fail<T>(&self, expected: &str) -> Result<T, String> {
         Err(format!(
-            "the JSONPath does not parse at character {}: {expected}",
+            "the JSONPath is invalid at character {}: {expected}",
             self.at + 1
         ))
     }
@@ -375,7 +375,7 @@ impl Parser {
         let mut text = String::new();
         loop {
             let Some(c) = self.peek() else {
-                return self.fail("the quotes do not end");
+                return self.fail("a closing quote is missing");
             };
             self.at += 1;
             match c {

@@ -14,7 +14,7 @@ use self::jsonpath::JsonPath;
 pub(crate) use self::table::{Table, cell, escaped};
 use crate::error::Failure;
 
-/// What stdout has.
+/// The format of stdout.
 #[derive(Clone, Debug)]
 pub(crate) enum Format {
     Json,
@@ -36,13 +36,13 @@ impl FromStr for Format {
             "wide" => Format::Table { wide: true },
             _ => match text.strip_prefix("jsonpath=") {
                 Some(template) => Format::JsonPath(JsonPath::parse(template)?),
-                None => return Err("one of json, yaml, name, table, wide, jsonpath=TEMPLATE is expected".to_owned()),
+                None => return Err("expected json, yaml, name, table, wide or jsonpath=TEMPLATE".to_owned()),
             },
         })
     }
 }
 
-/// What is meant by a colour.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -71,19 +71,19 @@ impl Tone {
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
-    /// Whether the format was asked for.
-    told: bool,
+    /// Whether the format was given with -o.
+    explicit: bool,
     colour: bool,
     colour_errors: bool,
 }
 
-/// Whether a stream takes colours: NO_COLOR and CLICOLOR_FORCE decide, else whether a person looks at it.
+/// Whether a stream is coloured: NO_COLOR and CLICOLOR_FORCE decide, else whether it is a terminal.
 fn colourful(terminal: bool) -> bool {
-    let says = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-    if says("NO_COLOR") {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    if is_set("NO_COLOR") {
         return false;
     }
-    says("CLICOLOR_FORCE") || (terminal && env::var_os("TERM").is_none_or(|term| term != "dumb"))
+    is_set("CLICOLOR_FORCE") || (terminal && env::var_os("TERM").is_none_or(|term| term != "dumb"))
 }
 
 impl Printer {
@@ -95,14 +95,14 @@ impl Printer {
             Format::Json
         };
         Printer {
-            told: format.is_some(),
+            explicit: format.is_some(),
             format: format.unwrap_or(usual),
             colour: colourful(terminal),
             colour_errors: colourful(io::stderr().is_terminal()),
         }
     }
 
-    /// The same, but where a table would say nothing useful, YAML.
+    /// The same printer, with YAML in place of a table.
     #[must_use]
     pub(crate) fn as_document(&self) -> Printer {
         Printer {
@@ -114,8 +114,9 @@ impl Printer {
         }
     }
 
-    pub(crate) fn is_told(&self) -> bool {
-        self.told
+    /// Whether the format was given with -o.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.explicit
     }
 
     pub(crate) fn is_wide(&self) -> bool {
@@ -126,12 +127,12 @@ impl Printer {
         matches!(self.format, Format::Yaml)
     }
 
-    /// Whether manifests are to be printed as what they are: unless JSON or names were asked for.
+    /// Whether manifests are printed as YAML: unless another format was given.
     pub(crate) fn is_manifests(&self) -> bool {
-        !self.told || matches!(self.format, Format::Yaml | Format::Table { .. })
+        !self.explicit || matches!(self.format, Format::Yaml | Format::Table { .. })
     }
 
-    /// Prints a value in the format that was asked for.
+    /// Prints a value.
     pub(crate) fn print(
         &self,
         value: &Value,
@@ -154,7 +155,7 @@ impl Printer {
         self.text(&text)
     }
 
-    /// Prints one of many values, as they come: one line each in JSON.
+    /// Prints one value of a stream; in JSON, on one line.
     pub(crate) fn stream(
         &self,
         value: &Value,
@@ -177,7 +178,7 @@ impl Printer {
         }
     }
 
-    /// Prints a document that has no other form.
+    /// Prints a document that has no table.
     pub(crate) fn value(&self, value: &Value) -> Result<(), Failure> {
         self.as_document().print(
             value,
@@ -191,30 +192,30 @@ impl Printer {
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
-            // Whoever read us has seen enough: `| head` is not an error.
+            // The reader has closed the pipe: `| head` is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-            Err(error) => Err(Failure::refused(format!("stdout cannot be written: {error}"))),
+            Err(error) => Err(Failure::refused(format!("cannot write to stdout: {error}"))),
         }
     }
 
-    /// Something that a person should know, and a program need not.
+    /// Prints a line to stderr.
     pub(crate) fn note(&self, text: &str) {
-        self.complain(&format!("{text}\n"));
+        self.to_stderr(&format!("{text}\n"));
     }
 
-    /// A table for people, beside the data.
+    /// Prints a table to stderr.
     pub(crate) fn aside(&self, table: &Table) {
-        self.complain(&table.render(self.colour_errors));
+        self.to_stderr(&table.render(self.colour_errors));
     }
 
-    /// A question: the answer goes on its line.
+    /// Prints a question; the answer is typed on the same line.
     pub(crate) fn ask(&self, text: &str) {
-        self.complain(&Tone::Head.paint(text, self.colour_errors));
+        self.to_stderr(&Tone::Head.paint(text, self.colour_errors));
         let _ = io::stderr().flush();
     }
 
     pub(crate) fn hint(&self, text: &str) {
-        self.complain(&format!(
+        self.to_stderr(&format!(
             "{} {text}\n",
             Tone::Attention.paint("hint:", self.colour_errors)
         ));
@@ -226,9 +227,10 @@ impl Printer {
             Tone::Bad.paint("error:", self.colour_errors),
             failure.message
         );
-        // A single problem that the message has in full need not be said twice.
-        let said = matches!(failure.details.as_slice(), [(_, detail)] if failure.message.ends_with(detail.as_str()));
-        for (place, detail) in failure.details.iter().filter(|_| !said) {
+        // A single detail is not repeated if the message ends with it.
+        let repeated =
+            matches!(failure.details.as_slice(), [(_, detail)] if failure.message.ends_with(detail.as_str()));
+        for (place, detail) in failure.details.iter().filter(|_| !repeated) {
             let place = if place.is_empty() {
                 String::new()
             } else {
@@ -236,22 +238,22 @@ impl Printer {
             };
             text.push_str(&format!("  {}{detail}\n", Tone::Head.paint(&place, self.colour_errors)));
         }
-        self.complain(&text);
+        self.to_stderr(&text);
         if let Some(hint) = &failure.hint {
             self.hint(hint);
         }
         if failure.in_help && failure.hint.is_none() {
-            self.hint("--help explains the command");
+            self.hint("see --help");
         }
     }
 
-    /// Nothing can be done when nobody listens to complaints.
-    fn complain(&self, text: &str) {
+    /// Writes to stderr. An error is ignored: there is nowhere to report it.
+    fn to_stderr(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }
 
-/// A value as YAML. What a document is about comes first.
+/// A value as YAML, with `kind` and `id` first.
 pub(crate) fn yaml(value: &Value) -> String {
     let Value::Object(fields) = value else {
         return fleet::yaml::write(value);
@@ -270,7 +272,7 @@ pub(crate) fn yaml(value: &Value) -> String {
 }
 
 fn pretty(value: &Value) -> String {
-    let mut text = serde_json::to_string_pretty(value).expect("a JSON value is writable");
+    let mut text = serde_json::to_string_pretty(value).expect("a JSON value can be written");
     text.push('\n');
     text
 }

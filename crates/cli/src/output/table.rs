@@ -1,4 +1,4 @@
-//! Columns of text.
+//! Tables of text.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::Tone;
 pub(crate) struct Table {
     heading: Vec<String>,
     rows: Vec<Vec<(String, Tone)>>,
-    /// Printed after the rows.
+    /// Lines after the rows.
     lines: Vec<(String, Tone)>,
 }
 
@@ -51,7 +51,7 @@ impl Table {
         out
     }
 
-    /// Rows that come one by one cannot be measured together: they get the heading's width, or a usual one.
+    /// The rows of a stream, in columns of a fixed width: later rows are not known yet.
     pub(crate) fn render_rows(&self, colour: bool) -> String {
         self.rows_with(&self.fixed(), colour)
     }
@@ -116,7 +116,7 @@ impl Table {
     }
 }
 
-/// Text without control characters: a value must neither break a row nor steer the terminal.
+/// Escapes control characters: a value must not break a row or control the terminal.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -128,7 +128,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A value as a cell shows it.
+/// The text of a value in a cell.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_and_not_sent() {
+    fn control_characters_are_escaped() {
         let mut table = Table::new(["id", "text"]);
         let text = "a\u{1b}[31mb\u{7}\tc\r\nd\u{9b}e";
         table.row([(cell(&"x".into()), Tone::Plain), (text.to_owned(), Tone::Plain)]);

@@ -1,5 +1,5 @@
-//! The effect on the clusters: what Flux is told otherwise, what it removes, what will stall. One section each, readable for three
-//! clusters and for three thousand.
+//! The effect on the clusters: which inputs change, what Flux removes, what will stall. One section each, short enough for
+//! thousands of clusters.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use super::section;
 use crate::output::{Table, Tone};
 use crate::session::text;
 
-/// One thing that happens to a cluster.
+/// One change on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Line {
     text: String,
     tone: Sign,
 }
 
-/// What kind of thing it is.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sign {
     Added,
@@ -50,7 +50,7 @@ fn is_deleted(cluster: &Value) -> bool {
     cluster["deleted"] == true
 }
 
-/// A field of a plan, which says null where nothing is.
+/// A changed field of a plan; null stands for a missing value.
 fn difference(field: &Value) -> Difference {
     let some = |name: &str| Some(field[name].clone()).filter(|value| !value.is_null());
     Difference {
@@ -62,39 +62,39 @@ fn difference(field: &Value) -> Difference {
 
 fn lines(cluster: &Value) -> Vec<Line> {
     let mut out = Vec::new();
-    let mut say = |tone, text: String| out.push(Line { text, tone });
+    let mut add = |tone, text: String| out.push(Line { text, tone });
     if is_deleted(cluster) {
-        // What goes with it is everything: naming each input says no more.
-        say(Sign::Removed, "- everything: the cluster is decommissioned".to_owned());
+        // All inputs are removed, so they are not listed.
+        add(Sign::Removed, "- everything: the cluster is decommissioned".to_owned());
         return out;
     }
     for (path, list) in lists(cluster) {
         for id in items(&list["added"]) {
-            say(Sign::Added, format!("+ {path}/{}", text(id)));
+            add(Sign::Added, format!("+ {path}/{}", text(id)));
         }
         let unanswered = match list["unanswered"] == true {
-            true => ": no kind has the path any more",
+            true => ": no kind has this path any more",
             false => "",
         };
         for id in items(&list["removed"]) {
-            say(Sign::Removed, format!("- {path}/{}{unanswered}", text(id)));
+            add(Sign::Removed, format!("- {path}/{}{unanswered}", text(id)));
         }
         for input in items(&list["changed"]) {
             for field in items(&input["fields"]).iter().map(difference) {
                 let (id, pointer) = (text(&input["id"]), &field.pointer);
-                say(Sign::Changed, format!("~ {path}/{id} {pointer}: {}", field.describe()));
+                add(Sign::Changed, format!("~ {path}/{id} {pointer}: {}", field.describe()));
             }
         }
     }
     out
 }
 
-/// What happens on which clusters: what is the same on many is said once, the most frequent first.
+/// The changes on the clusters; equal ones are grouped, the largest group first.
 pub(super) fn changes(document: &Value, wide: bool, table: &mut Table) {
     let affected = items(&document["clusters"]);
-    let said = affected.iter().enumerate();
-    let said = group(said.flat_map(|(n, cluster)| lines(cluster).into_iter().map(move |line| (line, n))));
-    let mut sets = group(said.into_iter().map(|(line, set)| (set, line)));
+    let numbered = affected.iter().enumerate();
+    let by_line = group(numbered.flat_map(|(n, cluster)| lines(cluster).into_iter().map(move |line| (line, n))));
+    let mut sets = group(by_line.into_iter().map(|(line, set)| (set, line)));
     sets.sort_by_key(|(set, _)| std::cmp::Reverse(set.len()));
     section(table, &sets, wide, |table, (set, lines)| {
         let ids: Vec<&str> = set.iter().map(|n| text(&affected[*n]["id"])).collect();
@@ -109,7 +109,7 @@ pub(super) fn changes(document: &Value, wide: bool, table: &mut Table) {
     });
 }
 
-/// `40 dev, 8 prod`, and the same for the inputs of each kind.
+/// The totals: `40 dev, 8 prod`, and the number of inputs of each kind.
 pub(super) fn sums(document: &Value, table: &mut Table) {
     let totals = &document["totals"];
     let Some(count) = totals["clusters"].as_u64().filter(|count| *count > 0) else {
@@ -130,7 +130,7 @@ pub(super) fn sums(document: &Value, table: &mut Table) {
     }
 }
 
-/// What Flux removes, and whether that is more than may be removed unasked.
+/// What Flux removes, and whether it exceeds the removal budget.
 pub(super) fn removals(document: &Value, wide: bool, table: &mut Table) {
     let removals = &document["removals"];
     let number = |name: &str| removals[name].as_u64();
@@ -153,17 +153,17 @@ pub(super) fn removals(document: &Value, wide: bool, table: &mut Table) {
     let beyond = match (count > budget, window > budget) {
         (true, _) => format!("more than the budget of {budget}"),
         (false, true) => {
-            format!("with what was removed lately that makes {window}, more than the budget of {budget}")
+            format!("with recent removals this makes {window}, more than the budget of {budget}")
         }
         (false, false) => return,
     };
     table.line(
-        format!("    {beyond}: --confirm-removals {count} says that it is meant"),
+        format!("    {beyond}: use --confirm-removals {count} to go ahead"),
         Tone::Bad,
     );
 }
 
-/// What a cluster loses. The plan says which clusters do; where no input goes, it is one of those that change.
+/// What is removed from a cluster. If no input is removed, one of the changed inputs renders to fewer objects.
 fn lost(cluster: &Value) -> Vec<String> {
     let removed = |line: &Line| line.tone == Sign::Removed;
     let gone: Vec<String> = lines(cluster)
@@ -176,12 +176,12 @@ fn lost(cluster: &Value) -> Vec<String> {
     }
     let changed = lists(cluster).flat_map(|(path, list)| {
         let ids = items(&list["changed"]).iter().map(|input| text(&input["id"]));
-        ids.map(move |id| format!("- {path}/{id}: turned off, or made of other objects"))
+        ids.map(move |id| format!("- {path}/{id}: turned off, or rendered to other objects"))
     });
     changed.collect()
 }
 
-/// Clusters that lists of clusters may lose or gain: it depends on the selectors of whoever asks for them.
+/// Clusters whose labels change: selectors may match them differently.
 pub(super) fn relabelled(document: &Value, wide: bool, table: &mut Table) {
     let relabelled = &document["relabelled"];
     let ids: Vec<&str> = items(&relabelled["clusters"]).iter().map(text).collect();
@@ -191,23 +191,23 @@ pub(super) fn relabelled(document: &Value, wide: bool, table: &mut Table) {
     let keys: Vec<&str> = items(&relabelled["keys"]).iter().map(text).collect();
     table.line(
         format!(
-            "selectors that name {} see {} otherwise: {}",
-            keys.join(" or "),
+            "{} change for selectors on {}: {}",
             clusters(ids.len() as u64),
+            keys.join(" or "),
             names(&ids, wide)
         ),
         Tone::Attention,
     );
 }
 
-/// What will wait for something that never comes.
+/// Dependencies that will never be ready.
 pub(super) fn warnings(document: &Value, wide: bool, table: &mut Table) {
     let all = items(&document["warnings"]);
-    let said = group(all.iter().map(|warning| {
+    let groups = group(all.iter().map(|warning| {
         let part = |name: &str| text(&warning[name]).to_owned();
         ((part("kind"), part("id"), part("detail")), text(&warning["cluster"]))
     }));
-    section(table, &said, wide, |table, ((kind, id, detail), ids)| {
+    section(table, &groups, wide, |table, ((kind, id, detail), ids)| {
         let place = match ids.as_slice() {
             [one] => (*one).to_owned(),
             many => format!("{} clusters ({})", many.len(), names(many, wide)),

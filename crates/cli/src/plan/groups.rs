@@ -1,15 +1,15 @@
-//! What is the same for many is said once.
+//! Groups equal changes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use fleet::refusal::some_of;
 
-/// Members by what is said of them, in the order in which it was said first.
-pub(super) fn group<K: Clone + Eq + Hash, M>(said: impl IntoIterator<Item = (K, M)>) -> Vec<(K, Vec<M>)> {
+/// Groups members by their key, in the order of the first member.
+pub(super) fn group<K: Clone + Eq + Hash, M>(entries: impl IntoIterator<Item = (K, M)>) -> Vec<(K, Vec<M>)> {
     let mut groups: Vec<(K, Vec<M>)> = Vec::new();
     let mut places: HashMap<K, usize> = HashMap::new();
-    for (key, member) in said {
+    for (key, member) in entries {
         let place = *places.entry(key.clone()).or_insert_with(|| {
             groups.push((key, Vec::new()));
             groups.len() - 1
@@ -41,12 +41,12 @@ mod tests {
 
     #[test]
     fn groups_keep_their_order_and_their_members() {
-        let said = [("b", 1), ("a", 2), ("b", 3)];
-        assert_eq!(group(said), [("b", vec![1, 3]), ("a", vec![2])]);
+        let entries = [("b", 1), ("a", 2), ("b", 3)];
+        assert_eq!(group(entries), [("b", vec![1, 3]), ("a", vec![2])]);
     }
 
     #[test]
-    fn few_names_are_said_and_many_are_counted() {
+    fn a_few_names_are_shown_and_the_rest_is_counted() {
         let all: Vec<String> = (1..=7).map(|n| format!("c{n}")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         assert_eq!(names(&all[..2], false), "c1, c2");

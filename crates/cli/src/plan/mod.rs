@@ -1,4 +1,4 @@
-//! A plan: what a write would do, or what differs between two revisions, as it is shown to whoever decides.
+//! A plan: what a write would change, or what differs between two revisions, as text.
 
 mod effect;
 mod groups;
@@ -13,14 +13,14 @@ use crate::error::Failure;
 use crate::output::{Printer, Table, Tone};
 use crate::session::text;
 
-/// How many entries a section has before the rest is only counted. `-o wide` shows all.
+/// How many entries of a section are shown; the rest is counted. `-o wide` shows all.
 const MOST: usize = 40;
-/// How many resources of a kind may come or go before they are named together.
+/// Up to this number, created or deleted resources of a kind are shown one by one; more are grouped.
 const MOST_ALONE: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// As the server gave it.
+    /// As the server returned it.
     document: Value,
     pub(crate) changes: Vec<Planned>,
 }
@@ -67,7 +67,7 @@ impl Action {
     }
 }
 
-/// The entries of a section, as many as a person reads.
+/// Shows the first entries of a section, and counts the rest.
 fn section<T>(table: &mut Table, entries: &[T], wide: bool, mut show: impl FnMut(&mut Table, &T)) {
     let shown = if wide { entries.len() } else { MOST };
     for entry in entries.iter().take(shown) {
@@ -94,12 +94,12 @@ impl Plan {
         }
     }
 
-    /// Whether nothing would happen, or nothing differs.
+    /// Whether nothing changes or differs.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// What stands for the effect.
+    /// The digest of the effect.
     pub(crate) fn digest(&self) -> Option<&str> {
         self.document["plan"].as_str()
     }
@@ -113,7 +113,7 @@ impl Plan {
         self.document["removals"]["count"].as_u64().unwrap_or_default()
     }
 
-    /// Everything that a person should see before it happens.
+    /// The whole plan, for people.
     pub(crate) fn table(&self, wide: bool) -> Table {
         let mut table = Table::default();
         self.resources(wide, &mut table);
@@ -128,24 +128,27 @@ impl Plan {
         table
     }
 
-    /// The resources that change; those that change alike are named together.
+    /// The resources that change; those with the same change are grouped.
     fn resources(&self, wide: bool, table: &mut Table) {
         let alone = |action: Action, kind: &str| {
             let alike = |change: &&Planned| change.action == action && change.kind == kind;
             wide || self.changes.iter().filter(alike).count() <= MOST_ALONE
         };
         let kinds = group(self.changes.iter().map(|change| ((change.action, &*change.kind), ())));
-        let told: Vec<(Action, &str)> = kinds.into_iter().map(|(key, _)| key).collect();
-        let told: Vec<_> = told.into_iter().filter(|(action, kind)| alone(*action, kind)).collect();
+        let single: Vec<(Action, &str)> = kinds.into_iter().map(|(key, _)| key).collect();
+        let single: Vec<_> = single
+            .into_iter()
+            .filter(|(action, kind)| alone(*action, kind))
+            .collect();
         let groups = group(self.changes.iter().map(|change| {
             let fields = change.fields.iter();
             let fields = fields.map(|field| format!("    {}: {}", field.pointer, field.describe()));
-            let alone = told.contains(&(change.action, &*change.kind));
+            let alone = single.contains(&(change.action, &*change.kind));
             let (fields, own) = match change.action {
-                // They say nothing that the write to the cluster does not.
+                // The change of the cluster is listed already.
                 _ if name_record(&change.kind).is_some() => (Vec::new(), None),
                 Action::Update => (fields.collect(), None),
-                // Many that come have their fields in their documents; what goes with a deletion is everything.
+                // The fields of many new resources would be too long, and a deletion removes all fields.
                 Action::Create if alone => (fields.collect(), Some(&*change.id)),
                 Action::Delete if alone => (Vec::new(), Some(&*change.id)),
                 Action::Create | Action::Delete => (Vec::new(), None),
@@ -163,12 +166,12 @@ impl Plan {
         });
     }
 
-    /// Shows what a dry run found.
+    /// Shows the result of a dry run.
     pub(crate) fn show(&self, printer: &Printer) -> Result<(), Failure> {
         self.print(printer, &self.dry_run(), "dry run: nothing was changed")
     }
 
-    /// Shows the plan as the server gave it.
+    /// Shows the plan as the server returned it.
     pub(crate) fn show_document(&self, printer: &Printer) -> Result<(), Failure> {
         self.print(printer, &self.document, "nothing was changed yet")
     }
@@ -189,12 +192,12 @@ impl Plan {
     fn print(&self, printer: &Printer, value: &Value, closing: &str) -> Result<(), Failure> {
         let table = |wide| {
             let mut table = self.table(wide);
-            let say = if self.is_empty() {
+            let closing = if self.is_empty() {
                 "nothing would change"
             } else {
                 closing
             };
-            table.line(say, Tone::Quiet);
+            table.line(closing, Tone::Quiet);
             table
         };
         printer.print(value, table, || self.names())
@@ -205,7 +208,7 @@ impl Plan {
         names.map(|change| format!("{}/{}", change.kind, change.id)).collect()
     }
 
-    /// The changes field by field, and the effect as the server gave it.
+    /// The changes field by field, and the effect as the server returned it.
     fn dry_run(&self) -> Value {
         let changes: Vec<Value> = self
             .changes
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn three_thousand_clusters_are_as_readable_as_three() {
+    fn three_thousand_clusters_take_as_many_lines_as_three() {
         for count in [3, 3000] {
             let clusters: Vec<Value> = (0..count).map(|n| cluster(n, "6.5")).collect();
             let lines = shown(json!({"plan": "d", "changes": [], "clusters": clusters}), false);
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_said_once_and_the_rest_apart() {
+    fn equal_changes_are_grouped() {
         let mut clusters: Vec<Value> = (0..48).map(|n| cluster(n, "6.5")).collect();
         clusters[7]["inputs"]["namespaces"] = json!({"added": ["x"], "removed": ["y"], "changed": []});
         let lines = shown(json!({"changes": [], "clusters": clusters}), false);
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_different_everywhere_is_cut_short_unless_all_is_wanted() {
+    fn many_groups_are_shortened_unless_wide() {
         let clusters: Vec<Value> = (0..100).map(|n| cluster(n, &n.to_string())).collect();
         let document = json!({"changes": [], "clusters": clusters});
         let lines = shown(document.clone(), false);
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_that_change_alike_are_named_together() {
+    fn resources_with_the_same_change_are_grouped() {
         let record = |action: &str, n: usize, before: Value, after: Value| json!({"action": action, "kind": "clusters", "id": format!("c{n}"), "before": before, "after": after});
         let mut changes: Vec<Value> = (0..20)
             .map(|n| record("create", n, Value::Null, json!({"id": format!("c{n}")})))
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_have_a_list_of_their_own() {
+    fn removals_are_listed_separately() {
         let mut clusters: Vec<Value> = (0..3).map(|n| cluster(n, "6.5")).collect();
         clusters[0]["inputs"]["namespaces"] = json!({"added": [], "removed": ["y"], "changed": []});
         clusters[2]["deleted"] = true.into();
@@ -326,15 +329,15 @@ mod tests {
             [
                 "Flux removes something from 3 clusters",
                 "    - namespaces/y, on c-0000",
-                "    - platform-components/podinfo: turned off, or made of other objects, on c-0001",
+                "    - platform-components/podinfo: turned off, or rendered to other objects, on c-0001",
                 "    - everything: the cluster is decommissioned, on c-0002",
-                "    more than the budget of 2: --confirm-removals 3 says that it is meant",
+                "    more than the budget of 2: use --confirm-removals 3 to go ahead",
             ]
         );
     }
 
     #[test]
-    fn a_path_that_goes_and_what_selectors_see_are_said() {
+    fn removed_paths_and_relabelled_clusters_are_shown() {
         let mut one = cluster(0, "6.5");
         one["inputs"] = json!({"namespaces": {"added": [], "removed": ["y"], "changed": [], "unanswered": true}});
         let relabelled = json!({"count": 2, "keys": ["environment", "tier"], "clusters": ["a", "b"]});
@@ -346,8 +349,8 @@ mod tests {
             lines,
             [
                 "on c-0000",
-                "    - namespaces/y: no kind has the path any more",
-                "selectors that name environment or tier see 2 clusters otherwise: a, b",
+                "    - namespaces/y: no kind has this path any more",
+                "2 clusters change for selectors on environment or tier: a, b",
             ]
         );
     }

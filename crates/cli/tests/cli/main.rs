@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
-mod back;
 mod book;
 mod components;
 mod docs;
@@ -16,4 +15,5 @@ mod plans;
 mod play;
 mod races;
 mod refusals;
+mod rollback;
 mod rollout;

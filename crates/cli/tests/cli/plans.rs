@@ -118,7 +118,7 @@ fn a_digest_binds_any_write_to_its_plan() {
         let wrong = world.sh(&format!("{line} --if-plan {}", "0".repeat(64)));
         assert_eq!(wrong.code, 1, "{line}");
         assert!(
-            wrong.stderr.contains("hint: look at the plan again"),
+            wrong.stderr.contains("hint: check the new plan"),
             "{line}: {}",
             wrong.stderr
         );
@@ -277,7 +277,7 @@ fn what_was_shown_is_what_happens() {
     );
     let (first, second) = ran
         .stderr
-        .split_once("the fleet changed meanwhile, and so did the plan:")
+        .split_once("the fleet has changed since; this is the new plan:")
         .unwrap();
     assert!(first.contains("the same on 5 clusters"), "{first}");
     assert!(second.contains("the same on 4 clusters"), "{second}");

@@ -171,7 +171,7 @@ fn two_writers_lose_nothing() {
             code => assert_eq!(
                 (
                     code,
-                    String::from_utf8_lossy(&output.stderr).contains("someone changed it meanwhile")
+                    String::from_utf8_lossy(&output.stderr).contains("someone else has changed it")
                 ),
                 (Some(1), true)
             ),

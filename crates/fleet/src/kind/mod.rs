@@ -3,22 +3,27 @@
 
 mod cost;
 mod names;
+mod outline;
 mod registry;
 pub mod schema;
+mod settings;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use regex::Regex;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::cost::{Cost, Scales};
+use self::names::Names;
+pub use self::names::{plural, singular};
+pub use self::outline::Outline;
 pub use self::registry::Kinds;
 pub(crate) use self::registry::{Failures, Trust};
+pub(crate) use self::settings::unknown_settings;
+pub use self::settings::{Flux, Render};
 use crate::document::Etag;
 use crate::json::Json;
 use crate::refusal::{MOST_VIOLATIONS, Violation, segment, shorten};
@@ -115,69 +120,6 @@ pub fn built_in_origin() -> Arc<str> {
     ORIGIN.clone()
 }
 
-/// What Firestone does not know of a kind: how Flux sees it.
-/// Settings that are not known are let in here, since a later release may have written them; [`unknown_settings`] refuses
-/// them where a kind is put.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Flux {
-    pub plural: Option<String>,
-    pub singular: Option<String>,
-    /// The CLI's command for this kind.
-    pub command: Option<String>,
-    /// The last segment of its Flux endpoint.
-    pub path: Option<String>,
-    /// The cluster's array of references.
-    pub references: Option<String>,
-    /// Fields of the definition that a reference may override with a value that is not null.
-    pub overridable: Vec<String>,
-    /// Fields that only the reference has, each with its schema.
-    pub carried: BTreeMap<String, Value>,
-    /// Whether `patches[id]` of the cluster goes into the input.
-    pub patches: bool,
-    /// Fields that go into an object of this name in the input.
-    pub nest: BTreeMap<String, Vec<String>>,
-    /// The field that lists ids of the same kind that must be healthy first.
-    pub depends_on: Option<String>,
-    /// An input with these values is one that Flux garbage-collects though it stays in the list.
-    pub off: Map<String, Value>,
-    /// What Flux makes of an input; the first rule that matches counts.
-    pub renders: Vec<Render>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Render {
-    pub object: String,
-    /// The object that it takes its content from: another one is another road, and what came by the old one goes.
-    #[serde(default)]
-    pub source: Option<String>,
-    #[serde(default, deserialize_with = "patterns")]
-    pub when: BTreeMap<String, Regex>,
-    /// The keys of patches that such an object has a use for; all of them unless said.
-    #[serde(default, deserialize_with = "pattern")]
-    pub patch_keys: Option<Regex>,
-    /// The same for their values, as text.
-    #[serde(default, deserialize_with = "pattern")]
-    pub patch_values: Option<Regex>,
-    /// Fields that such an object has no use for: when they have this value, or any where it is null.
-    #[serde(default)]
-    pub ignores: BTreeMap<String, Value>,
-}
-
-fn pattern<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
-    let pattern = Option::<String>::deserialize(from)?;
-    let pattern = pattern.map(|pattern| Regex::new(&pattern).map_err(serde::de::Error::custom));
-    pattern.transpose()
-}
-
-fn patterns<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Regex>, D::Error> {
-    BTreeMap::<String, String>::deserialize(from)?
-        .into_iter()
-        .map(|(field, pattern)| Ok((field, Regex::new(&pattern).map_err(serde::de::Error::custom)?)))
-        .collect()
-}
-
 /// A list filter: an equality on one field.
 #[derive(Clone, Debug)]
 pub struct Filter {
@@ -239,39 +181,18 @@ pub fn name_of(document: &Value) -> Result<String, Violation> {
     Ok(name)
 }
 
-/// The settings under `x-flux` that mean nothing to this release.
-pub(crate) fn unknown_settings(document: &Value) -> Vec<Violation> {
-    const KNOWN: [&str; 12] = [
-        "plural",
-        "singular",
-        "command",
-        "path",
-        "references",
-        "overridable",
-        "carried",
-        "patches",
-        "nest",
-        "depends_on",
-        "off",
-        "renders",
-    ];
-    let given = document
-        .pointer("/schema/x-flux")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let unknown = given.filter(|(name, _)| !KNOWN.contains(&name.as_str()));
-    let violations = unknown.map(|(name, _)| {
-        let pointer = format!("/schema/x-flux{}", segment(name));
-        Violation::new(pointer, format!("is not known; known: {}", KNOWN.join(", ")))
-    });
-    violations.collect()
+/// The schema of one document of a kind, and its pointer: the kind's schema, or that of its items.
+fn items_of(schema: &Value) -> (&Value, &'static str) {
+    match schema["type"].as_str() {
+        Some("array") => (&schema["items"], "/schema/items"),
+        _ => (schema, "/schema"),
+    }
 }
 
 /// A kind's document taken apart, on its own: what can be known without the other kinds.
 pub(crate) struct Draft {
     name: String,
-    singular: String,
+    names: Names,
     flux: Flux,
     filters: Vec<Filter>,
     /// The item's schema as given, and where it stands in the document.
@@ -296,10 +217,7 @@ impl Draft {
         });
         let given = document["kind"].as_str().unwrap_or_default();
         let schema = &document["schema"];
-        let (items, at) = match schema["type"].as_str() {
-            Some("array") => (&schema["items"], "/schema/items"),
-            _ => (schema, "/schema"),
-        };
+        let (items, at) = items_of(schema);
         let Value::Object(items) = items else {
             errors.push(Violation::new(
                 at,
@@ -327,12 +245,8 @@ impl Draft {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let singular = flux.singular.clone().unwrap_or_else(|| match given {
-            given if given == name => names::singular(given),
-            given => given.to_owned(),
-        });
         let mut draft = Draft {
-            singular,
+            names: Names::new(given, &name, &flux),
             flux,
             filters,
             items: items.clone(),
@@ -492,9 +406,9 @@ impl Draft {
             "lower-case letters, digits and underscores".into(),
         );
         let free = |array: &str| names::well_formed(array) && !RESERVED_PROPERTIES.contains(&array);
-        if let Some(array) = self.references() {
+        if let Some(array) = &self.names.references {
             expect(
-                free(&array),
+                free(array),
                 "references".into(),
                 format!("\"{array}\" cannot be a property of clusters"),
             );
@@ -522,20 +436,10 @@ impl Draft {
         }
     }
 
-    fn path(&self) -> Option<String> {
-        let path = || self.flux.path.clone().unwrap_or_else(|| self.name.replace('_', "-"));
-        (!self.is_clusters()).then(path)
-    }
-
-    fn references(&self) -> Option<String> {
-        let references = || self.flux.references.clone().unwrap_or_else(|| self.name.clone());
-        (!self.is_clusters()).then(references)
-    }
-
     /// How clusters refer to definitions of this kind: its singular, the array and the schema of a reference.
     fn reference(&self) -> Option<(String, (String, Arc<Value>))> {
-        let array = self.references()?;
-        Some((self.singular.clone(), (array, self.reference_schema().into())))
+        let array = self.names.references.clone()?;
+        Some((self.names.singular.clone(), (array, self.reference_schema().into())))
     }
 
     fn reference_schema(&self) -> Value {
@@ -625,13 +529,9 @@ impl Draft {
             reference: self.reference().map(|(_, (_, schema))| schema),
             depends: false,
             cost: OnceLock::new(),
-            path: self.path(),
-            references: self.references(),
-            command: self
-                .flux
-                .command
-                .clone()
-                .unwrap_or_else(|| self.singular.replace('_', "-")),
+            path: self.names.path,
+            references: self.names.references,
+            command: self.names.command,
             description: text(document, "/metadata/description"),
             descriptions: document["descriptions"].clone(),
             filters: self.filters,
@@ -641,7 +541,7 @@ impl Draft {
             schema,
             validator,
             name: self.name.into(),
-            singular: self.singular,
+            singular: self.names.singular,
             flux: self.flux,
         })
     }

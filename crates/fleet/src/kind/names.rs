@@ -1,5 +1,37 @@
 //! The names of a kind: `network_policy` in its file, `network_policies` on its route, `network-policy` on the command line.
 
+use super::{CLUSTERS, Flux};
+
+/// The names of a kind besides its plural.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    pub(super) singular: String,
+    pub(super) command: String,
+    /// The last segment of its Flux endpoint; clusters have none.
+    pub(super) path: Option<String>,
+    /// The cluster's array of references; clusters have none.
+    pub(super) references: Option<String>,
+}
+
+impl Names {
+    /// The names of a kind: `given` is the `kind` in its document, `name` its plural.
+    pub(super) fn new(given: &str, name: &str, flux: &Flux) -> Names {
+        let singular = flux.singular.clone().unwrap_or_else(|| match given == name {
+            true => singular(given),
+            false => given.to_owned(),
+        });
+        let refers = name != CLUSTERS;
+        let path = || flux.path.clone().unwrap_or_else(|| name.replace('_', "-"));
+        let references = || flux.references.clone().unwrap_or_else(|| name.to_owned());
+        Names {
+            command: flux.command.clone().unwrap_or_else(|| singular.replace('_', "-")),
+            path: refers.then(path),
+            references: refers.then(references),
+            singular,
+        }
+    }
+}
+
 /// Whether a name can be a route, a property and, with dashes, a command.
 pub(super) fn well_formed(name: &str) -> bool {
     name.len() <= 63
@@ -11,7 +43,7 @@ pub(super) fn well_formed(name: &str) -> bool {
 }
 
 /// The plural of the last word. A plural stays as it is.
-pub(super) fn plural(name: &str) -> String {
+pub fn plural(name: &str) -> String {
     if let Some(stem) = name.strip_suffix('y')
         && !stem.ends_with(['a', 'e', 'i', 'o', 'u', '_'])
         && !stem.is_empty()
@@ -27,8 +59,11 @@ pub(super) fn plural(name: &str) -> String {
     format!("{name}s")
 }
 
-/// The singular of a plural that [`plural`] leaves alone or makes.
-pub(super) fn singular(name: &str) -> String {
+/// The singular of the last word. A singular stays as it is.
+pub fn singular(name: &str) -> String {
+    if plural(name) != name {
+        return name.to_owned();
+    }
     if let Some(stem) = name.strip_suffix("ies") {
         return format!("{stem}y");
     }
@@ -64,6 +99,7 @@ mod tests {
             assert_eq!(plural(one), many);
             assert_eq!(plural(many), many);
             assert_eq!(singular(many), one);
+            assert_eq!(singular(one), one);
         }
     }
 }

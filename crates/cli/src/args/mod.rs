@@ -1,0 +1,87 @@
+//! Arguments that several commands share. A command's own arguments stand beside the command, in `commands/`.
+
+pub(crate) mod complete;
+pub(crate) mod fields;
+pub(crate) mod target;
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _, ValueHint};
+
+use crate::client::Conditions;
+use crate::error::Failure;
+use crate::output::Format;
+
+// Options of every command. (Not a doc comment: clap would use it as the description of each command.)
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// Use this context of the configuration file
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub(crate) context: Option<String>,
+    /// Output format: json, yaml, name, table, wide or jsonpath=TEMPLATE [default: table on a terminal, else json]
+    #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    pub(crate) output: Option<Format>,
+}
+
+// Options of every write.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct WriteArgs {
+    /// The reason for the change; kept in the audit log
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Show the changes and their effect on the clusters, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Confirm that something is removed from N clusters; required beyond the removal budget
+    #[arg(long, value_name = "N")]
+    pub(crate) confirm_removals: Option<u64>,
+    /// Write only if the effect is still the one of this plan; a dry run prints the digest
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    pub(crate) if_plan: Option<String>,
+}
+
+impl WriteArgs {
+    pub(crate) fn conditions(&self) -> Conditions {
+        Conditions {
+            dry_run: self.dry_run,
+            plan: self.if_plan.clone(),
+            removals: self.confirm_removals,
+        }
+    }
+
+    pub(crate) fn read(matches: &ArgMatches) -> Result<WriteArgs, Failure> {
+        WriteArgs::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))
+    }
+}
+
+// Files of documents.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Files {
+    /// A file or folder of documents, YAML or JSON, or - for stdin (can be repeated)
+    #[arg(short, long, required = true, value_name = "FILE|DIR|-", value_hint = ValueHint::AnyPath)]
+    pub(crate) filename: Vec<PathBuf>,
+    /// Also read the folders within folders
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+}
+
+/// Parses a name or an id. An empty one usually comes from an unset shell variable.
+pub(crate) fn given(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("the value is empty; is a shell variable unset?".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// Parses the digest of a plan.
+fn digest(text: &str) -> Result<String, String> {
+    match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("the digest of a plan has 64 hexadecimal digits".to_owned()),
+    }
+}
+
+/// A flag without a value.
+pub(crate) fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}

@@ -1,0 +1,176 @@
+//! `export`.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use fleet::kind::{self, CLUSTERS, KINDS};
+use serde_json::{Map, Value};
+
+use crate::args::complete::{ids_of_the_kind, kind_names};
+use crate::args::given;
+use crate::args::target::{selector, selector_for};
+use crate::client::{encode, with_query};
+use crate::error::Failure;
+use crate::kinds::{Kind, Kinds};
+use crate::output::{Table, yaml};
+use crate::session::{Session, missing, text};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ExportArgs {
+    /// Only this kind, by any of its names
+    #[arg(value_parser = given, add = kind_names())]
+    kind: Option<String>,
+    /// Only these ids
+    #[arg(requires = "kind", value_parser = given, add = ids_of_the_kind())]
+    ids: Vec<String>,
+    /// Only clusters that match; without a kind, also the definitions that they use
+    #[arg(short = 'l', long, value_parser = selector, conflicts_with = "ids")]
+    selector: Option<String>,
+}
+
+/// A document, with its kind.
+type Exported = (String, Value);
+
+pub(crate) fn run(session: &Session<'_>, args: &ExportArgs) -> Result<(), Failure> {
+    let kinds = session.kinds()?;
+    let documents = match &args.kind {
+        Some(name) if name == KINDS || name == "kind" => kind_documents(kinds, &args.ids)?,
+        Some(name) => of_kind(session, kinds.get(name)?, args)?,
+        None => whole(session, kinds, args.selector.as_deref())?,
+    };
+    print(session, &documents)
+}
+
+fn of_kind(session: &Session<'_>, kind: &Kind, args: &ExportArgs) -> Result<Vec<Exported>, Failure> {
+    if args.selector.is_some() && kind.name != CLUSTERS {
+        return Err(selector_for(&kind.name));
+    }
+    let resources: Vec<Value> = match args.ids.is_empty() {
+        true => list(session, kind, args.selector.as_deref())?,
+        false => args
+            .ids
+            .iter()
+            .map(|id| one(session, kind, id))
+            .collect::<Result<_, _>>()?,
+    };
+    let tagged = resources.into_iter().map(|resource| (kind.name.clone(), resource));
+    Ok(tagged.collect())
+}
+
+fn list(session: &Session<'_>, kind: &Kind, selector: Option<&str>) -> Result<Vec<Value>, Failure> {
+    let query = [("selector", selector.map(str::to_owned))];
+    match session.client.get(&with_query(&format!("/{}", kind.name), query))? {
+        Value::Array(items) => Ok(items),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn one(session: &Session<'_>, kind: &Kind, id: &str) -> Result<Value, Failure> {
+    session
+        .client
+        .get(&format!("/{}/{}", kind.name, encode(id)))
+        .map_err(|error| missing(error.into(), kind))
+}
+
+/// The named kinds; without names, all but the built-in ones, which every server has.
+fn kind_documents(kinds: &Kinds, only: &[String]) -> Result<Vec<Exported>, Failure> {
+    if only.is_empty() {
+        return Ok(added(kinds).collect());
+    }
+    only.iter()
+        .map(|name| Ok((KINDS.to_owned(), kinds.get(name)?.document.clone())))
+        .collect()
+}
+
+fn added(kinds: &Kinds) -> impl Iterator<Item = Exported> {
+    let added = kinds.iter().filter(|kind| kind.origin != "built-in");
+    added.map(|kind| (KINDS.to_owned(), kind.document.clone()))
+}
+
+/// Kinds, then definitions, then clusters: the order in which they can be created.
+fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result<Vec<Exported>, Failure> {
+    let mut clusters = Vec::new();
+    let mut definitions: Vec<(&Kind, Vec<Value>)> = Vec::new();
+    for kind in kinds.iter() {
+        match kind.name.as_str() {
+            CLUSTERS => clusters = list(session, kind, selector)?,
+            _ => definitions.push((kind, list(session, kind, None)?)),
+        }
+    }
+    if selector.is_some() {
+        for (kind, all) in &mut definitions {
+            let used = used(kind, all, &clusters);
+            all.retain(|definition| used.contains(text(&definition["id"])));
+        }
+    }
+    // A cluster has an array for every kind, so a selection needs all kinds.
+    let mut documents: Vec<Exported> = added(kinds).collect();
+    for (kind, all) in definitions {
+        documents.extend(all.into_iter().map(|definition| (kind.name.clone(), definition)));
+    }
+    documents.extend(clusters.into_iter().map(|cluster| (CLUSTERS.to_owned(), cluster)));
+    Ok(documents)
+}
+
+/// The definitions that clusters refer to, and those that these depend on.
+fn used(kind: &Kind, all: &[Value], clusters: &[Value]) -> BTreeSet<String> {
+    let array = kind.references.as_deref().unwrap_or_default();
+    let references = clusters
+        .iter()
+        .flat_map(|cluster| cluster[array].as_array().into_iter().flatten());
+    let mut open: Vec<String> = references.map(|reference| text(&reference["id"]).to_owned()).collect();
+    let mut used = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        let definition = all.iter().find(|definition| definition["id"] == id.as_str());
+        if let (Some(definition), Some(field)) = (definition, &kind.depends_on) {
+            let needed = definition[field.as_str()]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            open.extend(needed.filter(|id| !used.contains(*id)).map(str::to_owned));
+        }
+        used.insert(id);
+    }
+    used
+}
+
+/// Prints resources with their kind. The document of a kind already has one.
+fn print(session: &Session<'_>, documents: &[Exported]) -> Result<(), Failure> {
+    let printer = session.printer.as_document();
+    if printer.shows_yaml() {
+        let mut out = String::new();
+        for (kind, value) in documents {
+            out.push_str("---\n");
+            if kind == KINDS {
+                out.push_str(&yaml(value));
+            } else {
+                out.push_str(&format!("kind: {kind}\n{}", yaml(value)));
+            }
+        }
+        return printer.text(&out);
+    }
+    let tagged = documents.iter().map(|(kind, value)| match (kind.as_str(), value) {
+        (KINDS, value) => value.clone(),
+        (kind, Value::Object(fields)) => {
+            let mut tagged = Map::from_iter([("kind".to_owned(), Value::from(kind))]);
+            tagged.extend(fields.clone());
+            tagged.into()
+        }
+        (_, other) => other.clone(),
+    });
+    let names = || {
+        documents
+            .iter()
+            .map(|(kind, value)| format!("{kind}/{}", name(kind, value)))
+            .collect()
+    };
+    printer.print(&tagged.collect(), |_| Table::default(), names)
+}
+
+fn name(kind: &str, value: &Value) -> String {
+    match kind {
+        KINDS => kind::name_of(value).unwrap_or_default(),
+        _ => text(&value["id"]).to_owned(),
+    }
+}

@@ -1,0 +1,71 @@
+//! `history`.
+
+use clap::Args;
+use fleet::kind::KINDS;
+use serde_json::Value;
+
+use crate::args::complete::{ids_of_the_kind, kind_names};
+use crate::args::given;
+use crate::error::{Code, Failure};
+use crate::log::{Feed, fields, name, tone};
+use crate::output::{Table, Tone};
+use crate::session::{Session, text};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HistoryArgs {
+    /// A kind, by any of its names
+    #[arg(value_parser = given, add = kind_names())]
+    kind: String,
+    /// The id of the resource, which may have been deleted
+    #[arg(value_parser = given, add = ids_of_the_kind())]
+    id: String,
+}
+
+pub(crate) fn run(session: &Session<'_>, args: &HistoryArgs) -> Result<(), Failure> {
+    match args.kind.as_str() {
+        KINDS | "kind" => show(session, KINDS, &args.id),
+        name => show(session, &session.kinds()?.get(name)?.name, &args.id),
+    }
+}
+
+pub(crate) fn show(session: &Session<'_>, kind: &str, id: &str) -> Result<(), Failure> {
+    let mut feed = Feed {
+        kind: Some(kind.to_owned()),
+        id: Some(id.to_owned()),
+        ..Feed::default()
+    };
+    let records = feed.newest(session.client, usize::MAX)?;
+    if records.is_empty() {
+        return Err(Failure::new(
+            Code::NotFound,
+            format!("the log has no record of {kind}/{id}"),
+        ));
+    }
+    session.printer.print(
+        &Value::Array(records.clone()),
+        |wide| table(&records, wide),
+        || records.iter().map(name).collect(),
+    )
+}
+
+fn table(records: &[Value], wide: bool) -> Table {
+    let mut out = Table::default();
+    for record in records {
+        let reason = record["reason"]
+            .as_str()
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        let line = format!(
+            "revision {} {} by {}, {}{reason}",
+            record["revision"],
+            text(&record["action"]),
+            text(&record["actor"]),
+            text(&record["at"])
+        );
+        out.line(line, tone(record));
+        for field in fields(record).iter().filter(|_| wide || record["action"] == "update") {
+            out.line(format!("    {}: {}", field.pointer, field.describe()), Tone::Plain);
+        }
+    }
+    out
+}

@@ -1,0 +1,55 @@
+//! `KIND list`.
+
+use clap::{Arg, ArgMatches, Args as _, Command};
+use fleet::kind::CLUSTERS;
+
+use super::Verb;
+use crate::args::fields::trimmed;
+use crate::args::target::selector_arg;
+use crate::client::with_query;
+use crate::error::Failure;
+use crate::kinds::{Kind, Kinds, free_flag};
+use crate::session::Session;
+use crate::view::{self, WatchArgs};
+
+pub(super) const VERB: Verb = Verb {
+    name: "list",
+    command,
+    run,
+};
+
+fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
+    let mut command = command.about(format!("List {}", kind.plural().replace('_', " ")));
+    if kind.name == CLUSTERS {
+        command = command.arg(selector_arg(
+            "Only clusters that match: environment=dev, 'team in (a,b)', !canary",
+        ));
+    }
+    for (name, description) in &kind.filters {
+        let filter = Arg::new(format!("filter:{name}")).long(free_flag(name.replace('_', "-")));
+        command = command.arg(filter.value_name("VALUE").help(trimmed(description)));
+    }
+    let number = |name: &'static str, help: &'static str| {
+        let number = Arg::new(name).long(name).value_name("N").help(help);
+        number.value_parser(clap::value_parser!(u64))
+    };
+    command = command
+        .arg(number("limit", "At most N resources"))
+        .arg(number("offset", "Skip the first N resources"));
+    Some(WatchArgs::augment_args(command))
+}
+
+fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
+    let mut parameters: Vec<(&str, Option<String>)> = Vec::new();
+    for (name, _) in &kind.filters {
+        parameters.push((name, matches.get_one::<String>(&format!("filter:{name}")).cloned()));
+    }
+    if kind.name == CLUSTERS {
+        parameters.push(("selector", matches.get_one::<String>("selector").cloned()));
+    }
+    for name in ["limit", "offset"] {
+        parameters.push((name, matches.get_one::<u64>(name).map(u64::to_string)));
+    }
+    let path = with_query(&format!("/{}", kind.name), parameters);
+    view::show(session, kind, &path, None, &WatchArgs::read(matches)?)
+}

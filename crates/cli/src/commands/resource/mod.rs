@@ -1,0 +1,139 @@
+//! The commands of a kind: `component assign`, `cluster list`, … One file per command, with its arguments and what it does. They
+//! are built from the kind, so a kind that is added to the server has them too.
+
+mod assign;
+mod create;
+pub(crate) mod delete;
+mod diagnostics;
+mod edit;
+mod edit_references;
+mod enable;
+mod get;
+mod history;
+mod list;
+mod r#override;
+mod patch;
+mod pins;
+mod unassign;
+mod unpin;
+mod update;
+mod r#where;
+
+pub(crate) use self::create::Wanted;
+pub(crate) use self::patch::set_values;
+
+use clap::{Arg, ArgMatches, Args as _, Command};
+
+use crate::args::fields::trimmed;
+use crate::args::target::target_args;
+use crate::args::{WriteArgs, complete, given};
+use crate::cli::family_name;
+use crate::client::Operation;
+use crate::error::{ApiError, Failure};
+use crate::kinds::{Kind, Kinds};
+use crate::session::{Session, blame, missing};
+
+/// One command of a kind.
+struct Verb {
+    name: &'static str,
+    /// The command line; none for a kind that does not have the command.
+    command: fn(Command, &Kind, &Kinds) -> Option<Command>,
+    run: fn(&Session<'_>, &Kind, &ArgMatches) -> Result<(), Failure>,
+}
+
+/// Every command, in the order of the help.
+const VERBS: [Verb; 17] = [
+    list::VERB,
+    get::VERB,
+    create::VERB,
+    update::VERB,
+    delete::VERB,
+    edit::VERB,
+    history::VERB,
+    diagnostics::VERB,
+    assign::VERB,
+    unassign::VERB,
+    r#where::VERB,
+    r#override::VERB,
+    pins::VERB,
+    unpin::VERB,
+    enable::ENABLE,
+    enable::DISABLE,
+    patch::VERB,
+];
+
+/// The commands of a kind.
+pub(crate) fn family(kind: &Kind, kinds: &Kinds) -> Command {
+    let about = if kind.description.is_empty() {
+        format!("Commands of {}", kind.name)
+    } else {
+        trimmed(&kind.description)
+    };
+    let commands = VERBS.iter().filter_map(|verb| {
+        let command = Command::new(verb.name);
+        (verb.command)(command, kind, kinds)
+    });
+    Command::new(family_name(kind))
+        .about(about)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(commands)
+}
+
+/// Runs a command of a kind.
+pub(crate) fn run(session: &Session<'_>, family: &str, matches: &ArgMatches) -> Result<(), Failure> {
+    let kind = session.kinds()?.iter().find(|kind| family_name(kind) == family);
+    let Some((kind, (name, matches))) = kind.zip(matches.subcommand()) else {
+        return Err(Failure::usage(format!("\"{family}\" is not a command")));
+    };
+    match VERBS.iter().find(|verb| verb.name == name) {
+        Some(verb) => (verb.run)(session, kind, matches),
+        None => Err(Failure::usage(format!("\"{name}\" is not a command of {}", kind.name))),
+    }
+}
+
+/// What help calls one resource of a kind: as its command does.
+fn noun(kind: &Kind) -> String {
+    kind.command.replace(['-', '_'], " ")
+}
+
+/// How messages name a resource: `component podinfo`.
+fn label(kind: &Kind, id: &str) -> String {
+    format!("{} {id}", kind.command)
+}
+
+fn id_arg(kind: &Kind) -> Arg {
+    Arg::new("id")
+        .value_name("ID")
+        .required(true)
+        .value_parser(given)
+        .help(format!("The id of the {}", noun(kind)))
+        .add(complete::ids(&kind.name))
+}
+
+/// The id that a command is about.
+fn id(matches: &ArgMatches) -> &str {
+    matches.get_one::<String>("id").map(String::as_str).unwrap_or_default()
+}
+
+fn write_args(command: Command) -> Command {
+    WriteArgs::augment_args(command)
+}
+
+/// A write to the references of clusters; only kinds that clusters refer to have it.
+fn on_clusters(command: Command, kind: &Kind, about: String) -> Option<Command> {
+    kind.references.as_ref()?;
+    Some(write_args(target_args(command.about(about).arg(id_arg(kind)), true)))
+}
+
+/// Explains a refused assignment or patch. The server calls a batch that names an unknown definition invalid; here that is
+/// "not found".
+fn explain(session: &Session<'_>, kind: &Kind, id: &str, operations: &[Operation], error: ApiError) -> Failure {
+    if error.is("invalid")
+        && let Err(absent) = session.client.resource(&kind.name, id)
+        && absent.is("not-found")
+    {
+        return missing(absent.into(), kind);
+    }
+    blame(operations, error)
+}

@@ -1,0 +1,277 @@
+//! The kinds as commands see them: names, fields that become flags, and what references may carry. They come from the server,
+//! so a kind that is added there has its commands in a program that was built earlier.
+
+mod cache;
+mod field;
+
+use fleet::kind::Outline;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use self::cache::{Cache, Kept};
+pub(crate) use self::field::{Field, Form, free_flag, pair};
+use crate::client::Client;
+use crate::error::{ApiError, Code, Failure};
+
+const BUILT_IN: &str = "built-in";
+
+/// One entry of `GET /kinds`. Unknown fields are ignored: the server may be newer than this program.
+#[derive(Clone, Debug, Deserialize)]
+struct Entry {
+    name: String,
+    singular: String,
+    command: String,
+    path: Option<String>,
+    references: Option<String>,
+    #[serde(default)]
+    origin: String,
+    document: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) singular: String,
+    pub(crate) command: String,
+    /// The last segment of its Flux endpoint.
+    pub(crate) path: Option<String>,
+    /// The cluster's array of references.
+    pub(crate) references: Option<String>,
+    pub(crate) origin: String,
+    pub(crate) description: String,
+    pub(crate) fields: Vec<Field>,
+    /// The fields that a reference may override.
+    pub(crate) overridable: Vec<Field>,
+    /// The fields that only a reference has.
+    pub(crate) carried: Vec<Field>,
+    /// The fields of a reference that turn it off, with their values.
+    pub(crate) off: Map<String, Value>,
+    pub(crate) patches: bool,
+    /// The field that lists ids of the same kind.
+    pub(crate) depends_on: Option<String>,
+    /// The names of the filters of a list, with their descriptions.
+    pub(crate) filters: Vec<(String, String)>,
+    pub(crate) document: Value,
+}
+
+impl Kind {
+    fn new(outline: Outline, origin: String, document: Value) -> Kind {
+        let required = |name: &String| outline.required.contains(name);
+        let mut fields: Vec<Field> = outline
+            .properties
+            .iter()
+            .filter(|(name, _)| *name != "id" && outline.references.as_ref() != Some(name))
+            .map(|(name, schema)| Field::read(name, schema, required(name)))
+            .collect();
+        field::make_unique(&mut fields);
+        let overridable = outline.flux.overridable.iter();
+        let overridable = overridable.filter_map(|name| fields.iter().find(|field| field.name == *name));
+        let overridable = overridable.map(|field| Field {
+            required: false,
+            ..field.clone()
+        });
+        let carried = outline.carried.iter();
+        let mut filters: Vec<(String, String)> = Vec::new();
+        for filter in outline.filters {
+            if filters.iter().all(|(known, _)| *known != filter.name) {
+                filters.push((filter.name, filter.description));
+            }
+        }
+        Kind {
+            overridable: overridable.collect(),
+            carried: carried.map(|(name, schema)| Field::read(name, schema, false)).collect(),
+            fields,
+            filters,
+            off: outline.flux.off,
+            patches: outline.flux.patches,
+            depends_on: outline.flux.depends_on,
+            name: outline.name,
+            singular: outline.singular,
+            command: outline.command,
+            path: outline.path,
+            references: outline.references,
+            description: outline.description,
+            origin,
+            document,
+        }
+    }
+
+    /// The plural of its command: `components`, `network_policies`.
+    pub(crate) fn plural(&self) -> String {
+        let command = self.command.replace('-', "_");
+        match command == self.singular {
+            true => self.name.clone(),
+            false => fleet::kind::plural(&command),
+        }
+    }
+
+    /// The boolean fields that turn a reference off, with the value for off; none if it cannot be turned on again by the
+    /// opposite of each.
+    pub(crate) fn switches(&self) -> Option<Vec<(&str, bool)>> {
+        let carried = |name: &str| {
+            self.carried
+                .iter()
+                .any(|field| field.name == name && field.form == Form::Switch)
+        };
+        let all: Option<Vec<_>> = self
+            .off
+            .iter()
+            .map(|(name, value)| Some((name.as_str(), value.as_bool().filter(|_| carried(name))?)))
+            .collect();
+        all.filter(|switches| !switches.is_empty())
+    }
+}
+
+impl From<Entry> for Kind {
+    /// The names are the server's own; the rest is read from the document.
+    fn from(entry: Entry) -> Kind {
+        let outline = Outline {
+            name: entry.name,
+            singular: entry.singular,
+            command: entry.command,
+            path: entry.path,
+            references: entry.references,
+            ..Outline::read(&entry.document)
+        };
+        Kind::new(outline, entry.origin, entry.document)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Kinds(Vec<Kind>);
+
+impl Kinds {
+    /// The kinds of this release, for when there is no server.
+    pub(crate) fn built_in() -> Kinds {
+        let documents = fleet::kind::built_in().iter();
+        let mut kinds: Vec<Kind> = documents
+            .map(|document| Kind::new(Outline::read(document), BUILT_IN.to_owned(), document.clone()))
+            .collect();
+        // As the server sorts them.
+        kinds.sort_by(|one, other| one.name.cmp(&other.name));
+        Kinds(kinds)
+    }
+
+    /// The kinds of the server. A kept answer is used if the server confirms that it is current.
+    pub(crate) fn load(client: &Client) -> Result<Kinds, ApiError> {
+        let cache = Cache::of(client.url()?);
+        let kept = cache.read();
+        let reply = match client.get_raw("/kinds", kept.as_ref().map(|kept| kept.etag.as_str())) {
+            Ok(reply) => reply,
+            // A read-only server has no such route, but its other routes can be used.
+            Err(error) if error.status() == Some(404) => return Ok(Kinds::built_in()),
+            Err(error) => return Err(error),
+        };
+        if reply.status == 304
+            && let Some(kinds) = kept.and_then(|kept| Kinds::parse(kept.body.as_bytes()).ok())
+        {
+            return Ok(kinds);
+        }
+        let kinds = Kinds::parse(&reply.body).map_err(|detail| ApiError::Foreign {
+            url: client.shown_url(),
+            detail,
+        })?;
+        if let (Some(etag), Ok(body)) = (reply.etag, String::from_utf8(reply.body)) {
+            cache.write(&Kept { etag, body });
+        }
+        Ok(kinds)
+    }
+
+    /// The kinds that are known without asking the server: those of its last answer, or the built-in ones.
+    pub(crate) fn remembered(url: Option<&str>) -> Kinds {
+        let kept = url.and_then(|url| Cache::of(url).read());
+        kept.and_then(|kept| Kinds::parse(kept.body.as_bytes()).ok())
+            .unwrap_or_else(Kinds::built_in)
+    }
+
+    fn parse(body: &[u8]) -> Result<Kinds, String> {
+        let entries: Vec<Entry> =
+            serde_json::from_slice(body).map_err(|error| format!("GET /kinds is not a list of kinds: {error}"))?;
+        Ok(Kinds(entries.into_iter().map(Kind::from).collect()))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.0.iter()
+    }
+
+    /// A kind by any of its names: `component`, `components`, `platform_component`, `platform-components`, …
+    pub(crate) fn named(&self, name: &str) -> Option<&Kind> {
+        let wanted = name.to_ascii_lowercase().replace('-', "_");
+        let is = |kind: &&Kind| {
+            let command = kind.command.replace('-', "_");
+            [&kind.name, &kind.singular, &command, &fleet::kind::plural(&command)].contains(&&wanted)
+        };
+        self.0.iter().find(is)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&Kind, Failure> {
+        self.named(name).ok_or_else(|| {
+            let known: Vec<_> = self.0.iter().map(|kind| kind.command.as_str()).collect();
+            Failure::new(Code::NotFound, format!("there is no kind \"{name}\""))
+                .hint(format!("the kinds are {}", known.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn flags_come_from_schemas() {
+        let kinds = Kinds::built_in();
+        let flags = |name: &str| -> Vec<String> {
+            let kind = kinds.named(name).unwrap();
+            kind.fields
+                .iter()
+                .map(|field| format!("--{} {}", field.flag, field.form.placeholder()))
+                .collect()
+        };
+        let component = flags("components");
+        for flag in [
+            "--component-path TEXT",
+            "--oci-url TEXT",
+            "--depends-on VALUE",
+            "--cluster-env-enabled true|false",
+        ] {
+            assert!(component.iter().any(|known| known == flag), "{flag} in {component:?}");
+        }
+        assert_eq!(flags("namespace"), ["--annotation KEY=VALUE", "--label KEY=VALUE"]);
+        assert_eq!(flags("rolebindings"), ["--role TEXT", "--subject NAME=VALUE,..."]);
+    }
+
+    #[test]
+    fn a_kind_may_give_its_fields_any_names() {
+        crate::cli::full(&Kinds::built_in()).debug_assert();
+        let entries = json!([{
+            "name": "gets", "singular": "get", "command": "get", "path": "gets", "references": "gets",
+            "document": {"kind": "get", "schema": {
+                "type": "object",
+                "x-flux": {"overridable": ["target"], "carried": {"on": {"type": "boolean"}}, "off": {"on": false}, "patches": true},
+                "query_params": [{"name": "output"}, {"name": "watch"}, {"name": "label"}, {"name": "label"}],
+                "properties": {
+                    "id": {"type": "string"}, "target": {"type": "string"}, "values": {"type": "array", "items": {"type": "string"}},
+                    "label": {"type": "string"}, "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "selector": {"type": "object"}, "reason": {"schema": {"type": "integer"}}, "all": {"type": ["boolean", "null"]},
+                    "anything": {}, "many": {"type": "array"}, "nested": {"type": "array", "items": {"type": "array"}},
+                },
+            }},
+        }]);
+        let kinds = Kinds::parse(entries.to_string().as_bytes()).unwrap();
+        crate::cli::full(&kinds).debug_assert();
+        let flags: Vec<_> = kinds.0[0].fields.iter().map(|field| field.flag.as_str()).collect();
+        let expected = "field-all anything label labels many nested field-reason field-selector target value";
+        assert_eq!(flags.join(" "), expected);
+        assert_eq!(crate::cli::family_name(&kinds.0[0]), "gets");
+    }
+
+    #[test]
+    fn kinds_have_many_names() {
+        let kinds = Kinds::built_in();
+        for name in ["component", "components", "platform_components", "platform-component"] {
+            assert_eq!(kinds.named(name).unwrap().name, "platform_components", "{name}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The settings under `x-flux` in the document of a kind.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde::de::value::{Error, MapDeserializer};
+use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Value};
+
+use crate::refusal::{Violation, segment};
+
+/// The settings of a kind that Firestone does not know: how Flux sees it.
+///
+/// Unknown settings are ignored here, since a later release may have written them; [`unknown_settings`] refuses them where a
+/// kind is written. The names of the known settings are the fields of this struct.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub struct Flux {
+    pub plural: Option<String>,
+    pub singular: Option<String>,
+    /// The CLI's command for this kind.
+    pub command: Option<String>,
+    /// The last segment of its Flux endpoint.
+    pub path: Option<String>,
+    /// The cluster's array of references.
+    pub references: Option<String>,
+    /// Fields of the definition that a reference may override with a value that is not null.
+    pub overridable: Vec<String>,
+    /// Fields that only the reference has, each with its schema.
+    pub carried: BTreeMap<String, Value>,
+    /// Whether `patches[id]` of the cluster goes into the input.
+    pub patches: bool,
+    /// Fields that go into an object of this name in the input.
+    pub nest: BTreeMap<String, Vec<String>>,
+    /// The field that lists ids of the same kind that must be healthy first.
+    pub depends_on: Option<String>,
+    /// An input with these values is one that Flux garbage-collects though it stays in the list.
+    pub off: Map<String, Value>,
+    /// What Flux makes of an input; the first rule that matches counts.
+    pub renders: Vec<Render>,
+}
+
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Render {
+    pub object: String,
+    /// The object that it takes its content from: another one is another road, and what came by the old one goes.
+    #[serde(default)]
+    pub source: Option<String>,
+    #[serde(default, deserialize_with = "patterns")]
+    pub when: BTreeMap<String, Regex>,
+    /// The keys of patches that such an object has a use for; all of them unless said.
+    #[serde(default, deserialize_with = "pattern")]
+    pub patch_keys: Option<Regex>,
+    /// The same for their values, as text.
+    #[serde(default, deserialize_with = "pattern")]
+    pub patch_values: Option<Regex>,
+    /// Fields that such an object has no use for: when they have this value, or any where it is null.
+    #[serde(default)]
+    pub ignores: BTreeMap<String, Value>,
+}
+
+fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
+    let pattern = Option::<String>::deserialize(from)?;
+    let pattern = pattern.map(|pattern| Regex::new(&pattern).map_err(D::Error::custom));
+    pattern.transpose()
+}
+
+fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Regex>, D::Error> {
+    BTreeMap::<String, String>::deserialize(from)?
+        .into_iter()
+        .map(|(field, pattern)| Ok((field, Regex::new(&pattern).map_err(D::Error::custom)?)))
+        .collect()
+}
+
+impl Flux {
+    /// Reads the settings, without those that this release cannot read.
+    pub(super) fn read_leniently(given: &Value) -> Flux {
+        let readable = |name: &str, value: &Value| {
+            let alone = Map::from_iter([(name.to_owned(), value.clone())]);
+            serde_json::from_value::<Flux>(alone.into()).is_ok()
+        };
+        let settings = given.as_object().into_iter().flatten();
+        let settings = settings.filter(|(name, value)| readable(name, value));
+        let settings: Map<String, Value> = settings.map(|(name, value)| (name.clone(), value.clone())).collect();
+        serde_json::from_value(settings.into()).unwrap_or_default()
+    }
+}
+
+/// The settings under `x-flux` that this release does not know.
+pub(crate) fn unknown_settings(document: &Value) -> Vec<Violation> {
+    let known = known();
+    let given = document
+        .pointer("/schema/x-flux")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let unknown = given.filter(|(name, _)| !known.contains(&name.as_str()));
+    let violations = unknown.map(|(name, _)| {
+        let pointer = format!("/schema/x-flux{}", segment(name));
+        Violation::new(pointer, format!("is not known; known: {}", known.join(", ")))
+    });
+    violations.collect()
+}
+
+/// The names of the settings: the fields of [`Flux`].
+fn known() -> &'static [&'static str] {
+    let mut names: &[&str] = &[];
+    let read = Flux::deserialize(FieldNames(&mut names));
+    debug_assert!(read.is_ok(), "every setting has a default");
+    names
+}
+
+/// Deserializes an empty struct, and keeps the names of the fields that serde asks for.
+struct FieldNames<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = Error;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        *self.0 = fields;
+        visitor.visit_map(MapDeserializer::new(std::iter::empty::<(&str, &str)>()))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("a struct is expected"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct seq
+        tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_names_of_settings_are_the_fields_of_the_struct() {
+        let expected =
+            "plural singular command path references overridable carried patches nest depends_on off renders";
+        assert_eq!(known().join(" "), expected);
+    }
+
+    #[test]
+    fn settings_that_cannot_be_read_are_left_out() {
+        let flux = Flux::read_leniently(&json!({"command": "np", "path": 1, "later": {}, "overridable": ["a"]}));
+        assert_eq!((flux.command.as_deref(), flux.path), (Some("np"), None));
+        assert_eq!(flux.overridable, ["a"]);
+        assert!(Flux::read_leniently(&json!("no object")).command.is_none());
+    }
+}
