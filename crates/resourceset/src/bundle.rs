@@ -1,4 +1,4 @@
-//! ResourceSets together with the providers that feed them: what a cluster applies, as a folder holds it.
+//! The ResourceSets and providers of a folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,41 +6,44 @@ use serde_json::{Map, Value};
 
 use crate::{Error, Provider, ResourceSet, Step, documents};
 
-/// ResourceSets, and at which path of the API each of their providers asks.
+/// ResourceSets, and the path of the API that each of their providers reads.
 #[derive(Debug, Default)]
 pub struct Bundle {
     sets: Vec<ResourceSet>,
     providers: BTreeMap<String, Endpoint>,
 }
 
-/// Where a provider asks, as far as it matters: the last segment of its URL.
+/// Where a provider gets its inputs: the last segment of its URL.
 #[derive(Debug)]
 struct Endpoint {
     path: String,
-    /// What an input has unless the API says otherwise.
+    /// Default values of every input.
     defaults: Map<String, Value>,
 }
 
-/// What a ResourceSet renders to for one cluster.
+/// The result of rendering a ResourceSet for one cluster.
 #[derive(Debug)]
 pub struct Rendered<'a> {
-    /// The ResourceSet's name.
+    /// The name of the ResourceSet.
     pub name: &'a str,
     /// The paths that its inputs come from.
     pub paths: Vec<&'a str>,
+    /// The objects, step by step.
     pub result: Result<Vec<Step>, Error>,
 }
 
-/// A file that cannot be used.
+/// A file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {problem}")]
 pub struct BundleError {
+    /// The name of the file.
     pub file: String,
+    /// What is wrong.
     pub problem: String,
 }
 
 impl Bundle {
-    /// Reads files, each with its name. Documents that are neither ResourceSets nor providers are somebody else's.
+    /// Reads files, each with its name. Documents that are neither ResourceSets nor providers are ignored.
     pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self, BundleError> {
         let mut bundle = Bundle::default();
         for (file, text) in files {
@@ -57,10 +60,13 @@ impl Bundle {
                         let set = ResourceSet::from_json(&document).map_err(|error| problem(error.to_string()))?;
                         let set = set.or_namespace("flux-system");
                         if set.name().is_empty() {
-                            return Err(problem("a ResourceSet without a name".to_owned()));
+                            return Err(problem("a ResourceSet has no metadata.name".to_owned()));
                         }
                         if bundle.sets.iter().any(|other| other.name() == set.name()) {
-                            return Err(problem(format!("the ResourceSet \"{}\" is there twice", set.name())));
+                            return Err(problem(format!(
+                                "more than one ResourceSet is named \"{}\"",
+                                set.name()
+                            )));
                         }
                         bundle.sets.push(set);
                     }
@@ -85,24 +91,24 @@ impl Bundle {
         self.providers.insert(name.to_owned(), endpoint);
     }
 
-    /// Whether there is nothing to render.
+    /// Whether there are no ResourceSets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// Where a provider asks: as its document says, or at the path of its own name if there is none.
+    /// The path of a provider: from the URL in its document, or its name if there is no document.
     fn path<'a>(&'a self, provider: &'a str) -> &'a str {
         self.providers.get(provider).map_or(provider, |endpoint| &endpoint.path)
     }
 
-    /// Renders every ResourceSet with what the API answers at each path. One none of whose paths there is gives nothing:
-    /// its provider would get no answer, and Flux would leave things as they are.
-    pub fn render(&self, told: impl Fn(&str) -> Option<Vec<Map<String, Value>>>) -> Vec<Rendered<'_>> {
+    /// Renders every ResourceSet with the inputs that the API returns for each path. A ResourceSet is skipped if none of its
+    /// paths exists: its providers would get an error, and Flux would change nothing.
+    pub fn render(&self, inputs: impl Fn(&str) -> Option<Vec<Map<String, Value>>>) -> Vec<Rendered<'_>> {
         let mut rendered = Vec::new();
         for set in &self.sets {
             let names: BTreeSet<&str> = set.provider_names().collect();
-            let answers: Vec<_> = names.iter().map(|name| (*name, told(self.path(name)))).collect();
+            let answers: Vec<_> = names.iter().map(|name| (*name, inputs(self.path(name)))).collect();
             if !names.is_empty() && answers.iter().all(|(_, inputs)| inputs.is_none()) {
                 continue;
             }

@@ -1,26 +1,25 @@
-//! A text to the documents in it, as apimachinery's `YAMLOrJSONDecoder` finds them.
+//! Splits a text into documents, as apimachinery's `YAMLOrJSONDecoder` does.
 //!
-//! A text that starts with `{` is taken for a stream of JSON values, until one does not parse: then the rest is YAML.
+//! A text that starts with `{` is a stream of JSON values. If one does not parse, the rest is read as YAML.
 
-use serde_json::{Map, Number, Value};
-
-use crate::{
-    gojson::{self, Scanned},
-    text, unicode, yaml,
+use gotemplate::{
+    json::{self, Scanned},
+    strings, unicode, yaml,
 };
+use serde_json::{Map, Number, Value};
 
 /// How far the decoder looks for a `{`.
 const LOOK_AHEAD: usize = 2048;
 
-/// How many documents a text may hold. Go has no such bound.
+/// How many documents a text may contain. Go has no such limit.
 const MAX_DOCUMENTS: usize = 100_000;
 
 type Object = Map<String, Value>;
 
-/// The documents of a text, each an object with a `kind`; an empty one for a document without content.
+/// The documents of a text. Each is an object with a `kind`; a document without content is an empty object.
 pub(crate) struct Documents<'a> {
     input: &'a [u8],
-    /// What is read already.
+    /// How many bytes were read.
     consumed: usize,
     mode: Mode,
     count: usize,
@@ -37,7 +36,7 @@ enum Mode {
 impl<'a> Documents<'a> {
     pub(crate) fn new(input: &'a [u8]) -> Self {
         let head = &input[..input.len().min(LOOK_AHEAD)];
-        let blanks: usize = text::runes(head)
+        let blanks: usize = strings::runes(head)
             .take_while(|(_, char)| unicode::is_space(*char))
             .map(|(_, char)| char.len_utf8())
             .sum();
@@ -64,7 +63,7 @@ impl<'a> Documents<'a> {
         if self.mode == Mode::Json {
             match self.next_json() {
                 Ok(object) => return Ok(object),
-                // Two values in a row leave no doubt that this is JSON.
+                // After two values it is certain that this is JSON.
                 Err((problem, _)) if self.count > 1 => return Err(problem),
                 Err((problem, offset)) => {
                     json_problem = Some(match offset {
@@ -85,9 +84,9 @@ impl<'a> Documents<'a> {
         self.next_yaml().map_err(|problem| json_problem.unwrap_or(problem))
     }
 
-    /// The next JSON value; or what is wrong, and where if it is the syntax.
+    /// The next JSON value. An error has an offset if it is a syntax error.
     fn next_json(&mut self) -> Result<Option<Object>, (String, Option<usize>)> {
-        match gojson::scan(self.rest()) {
+        match json::scan(self.rest()) {
             Scanned::End => Ok(None),
             Scanned::Unfinished => Err(("unexpected EOF".to_owned(), None)),
             Scanned::Failed(problem) => Err((problem, None)),
@@ -102,14 +101,14 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Steps over blanks up to the end of the line. Fails where the decoder does: close to the end, on a bad character.
+    /// Skips blanks up to the end of the line. Returns false where the decoder fails: near the end, and at an invalid character.
     fn skip_blank_line(&mut self) -> bool {
         let mut length = 0;
         loop {
             let Some(window) = self.rest().get(length..length + 4) else {
                 return false;
             };
-            let Some((char, width)) = text::decode(window).filter(|(char, _)| *char != text::REPLACEMENT) else {
+            let Some((char, width)) = strings::decode(window).filter(|(char, _)| *char != strings::REPLACEMENT) else {
                 return false;
             };
             if unicode::is_space(char) {
@@ -137,12 +136,12 @@ impl<'a> Documents<'a> {
             .map_err(|problem| format!("error unmarshaling JSON: while decoding JSON: {problem}"))
     }
 
-    /// The lines up to the next `---`. The first such line belongs to the document if nothing is before it.
+    /// The lines up to the next `---`. A `---` before any other line is part of the document.
     fn split_document(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut document = Vec::new();
         while let Some(line) = self.next_line() {
             if let Some(after) = line.strip_prefix(b"---") {
-                let after = text::trim_space(after);
+                let after = strings::trim_space(after);
                 if !after.is_empty() && after[0] != b'#' {
                     let after = String::from_utf8_lossy(after);
                     return Err(format!("invalid Yaml document separator: {after}"));
@@ -157,7 +156,7 @@ impl<'a> Documents<'a> {
         Ok((!document.is_empty()).then_some(document))
     }
 
-    /// A line without its end, be it `\n` or `\r\n`.
+    /// A line without its line break (`\n` or `\r\n`).
     fn next_line(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest();
         if rest.is_empty() {
@@ -180,7 +179,7 @@ impl<'a> Documents<'a> {
 impl Iterator for Documents<'_> {
     type Item = Result<Object, String>;
 
-    /// Nothing comes after what could not be read.
+    /// Ends after an error.
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
@@ -195,11 +194,11 @@ impl Iterator for Documents<'_> {
     }
 }
 
-/// What an `Unstructured` accepts: an object with a kind. A complaint shows the text, or what Go would write.
+/// Checks what an `Unstructured` accepts: an object with a kind. The error shows the text, or what Go would write for it.
 fn object(value: Value, raw: Option<&[u8]>) -> Result<Object, String> {
     let kindless = |value: Value| {
         let text = raw.map_or_else(
-            || gojson::encode(&value),
+            || json::marshal(&value),
             |raw| String::from_utf8_lossy(raw).into_owned(),
         );
         format!("Object 'Kind' is missing in '{text}'")
@@ -223,7 +222,7 @@ fn object(value: Value, raw: Option<&[u8]>) -> Result<Object, String> {
     ))
 }
 
-/// The kind, unless the apiVersion has too many parts.
+/// The kind; empty if the apiVersion has too many parts.
 fn kind(object: &Object) -> &str {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("apiVersion").matches('/').count() > 1 {
@@ -233,7 +232,7 @@ fn kind(object: &Object) -> &str {
     }
 }
 
-/// Kubernetes has integers up to `int64`, and floats.
+/// Converts numbers that do not fit an `int64` to floats, as Kubernetes does.
 pub(crate) fn narrow(value: &mut Value) {
     match value {
         Value::Number(number) if !number.is_i64() => {

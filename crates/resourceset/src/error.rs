@@ -1,8 +1,8 @@
-//! Why nothing was rendered.
+//! Why a document could not be read or rendered.
 
-use crate::template;
+use gotemplate::Error as TemplateError;
 
-/// Why a document could not be read or rendered. Displays as Flux Operator words it.
+/// Why a document could not be read or rendered. Displays as the error of Flux Operator does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
@@ -16,7 +16,7 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A file is not the document that it should be.
+    /// A file is not a valid document of its kind.
     Document,
     /// The spec contradicts itself.
     Spec,
@@ -26,11 +26,11 @@ pub enum ErrorKind {
     Parse,
     /// A template fails on an input.
     Execute,
-    /// What a template renders to is no object.
+    /// The output of a template is not a Kubernetes object.
     Object,
-    /// No object came out. Only the offline command minds.
+    /// No object was rendered. Only the offline command reports this.
     NoObjects,
-    /// The operator does not fail but crashes.
+    /// Flux Operator crashes on this input.
     Crash,
 }
 
@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn template(kind: ErrorKind, error: &template::Error) -> Self {
+    pub(crate) fn template(kind: ErrorKind, error: &TemplateError) -> Self {
         Self {
             kind,
             text: error.to_string(),
@@ -54,7 +54,7 @@ impl Error {
         }
     }
 
-    /// The operator follows a pointer that is nil, where a null stands.
+    /// The operator dereferences a nil pointer because of a null.
     pub(crate) fn nil_pointer() -> Self {
         Self::new(
             ErrorKind::Crash,
@@ -62,7 +62,7 @@ impl Error {
         )
     }
 
-    /// Says what was being done. A crash does not care.
+    /// Adds what was being done when the error occurred. A crash stays as it is.
     #[must_use]
     pub(crate) fn while_doing(self, what: impl std::fmt::Display) -> Self {
         match self.kind {
@@ -86,7 +86,7 @@ impl Error {
         self.line
     }
 
-    /// The innermost reason, without what was being done.
+    /// The reason alone, without what was being done.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason

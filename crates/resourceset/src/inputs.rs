@@ -1,23 +1,16 @@
-//! Inputs: where they come from and how they are combined.
+//! Inputs: where they come from, and how they are combined.
 
-use std::{collections::BTreeMap, rc::Rc, sync::LazyLock};
-
-use regex_syntax::hir::ClassUnicode;
+use gotemplate::{Value, unicode};
 use serde_json::{Map, Value as Json};
 
-use crate::{
-    convert,
-    error::{Error, ErrorKind},
-    unicode,
-    value::Value,
-};
+use crate::error::{Error, ErrorKind};
 
 pub(crate) const API_VERSION: &str = "fluxcd.controlplane.io/v1";
 
-/// How many sets of inputs `Permute` may give.
+/// How many inputs `Permute` may produce. The operator has the same limit.
 const MAX_PERMUTATIONS: usize = 10_000;
 
-/// Something that provides inputs: a ResourceSetInputProvider, or the ResourceSet itself.
+/// A source of inputs: a ResourceSetInputProvider, or the ResourceSet itself.
 #[derive(Clone, Debug)]
 pub struct Provider {
     kind: &'static str,
@@ -45,51 +38,37 @@ impl Provider {
         }
     }
 
-    /// What providers are ordered by.
+    /// The sort key of providers.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.namespace, &self.name)
     }
 
     /// The inputs as a template sees them, each with a reference to its provider.
     fn values(&self) -> Vec<Value> {
-        let text = |text: &str| Value::str(text);
         let value = |input: &Map<String, Json>| {
-            let reference = [
-                ("apiVersion", text(API_VERSION)),
-                ("kind", text(self.kind)),
-                ("name", text(&self.name)),
-                ("namespace", text(&self.namespace)),
-            ];
-            let mut entries: BTreeMap<_, _> = input
-                .iter()
-                .map(|(key, json)| (Rc::from(key.as_bytes()), convert::value(json)))
-                .collect();
-            entries.insert(Rc::from(b"provider".as_slice()), dictionary(reference));
-            Value::map(entries)
+            let reference = Value::map([
+                ("apiVersion", Value::str(API_VERSION)),
+                ("kind", Value::str(self.kind)),
+                ("name", Value::str(&self.name)),
+                ("namespace", Value::str(&self.namespace)),
+            ]);
+            let entries = input.iter().map(|(key, json)| (key.as_str(), Value::from(json)));
+            Value::map(entries.chain([("provider", reference)]))
         };
         self.inputs.iter().map(value).collect()
     }
 }
 
-fn dictionary<const N: usize>(entries: [(&str, Value); N]) -> Value {
-    Value::map(
-        entries
-            .into_iter()
-            .map(|(key, value)| (Rc::from(key.as_bytes()), value))
-            .collect(),
-    )
-}
-
 /// How the inputs of several providers are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// One after the other.
+    /// The inputs of all providers, one after the other.
     Flatten,
-    /// Each with each, under the name of its provider.
+    /// Every combination of one input per provider, each under the name of its provider.
     Permute { include_empty: bool },
 }
 
-/// Inputs that are combined: a ResourceSet is rendered once for each.
+/// Combined inputs. A ResourceSet is rendered once for each.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     providers: Vec<Provider>,
@@ -132,7 +111,7 @@ impl Inputs {
         })
     }
 
-    /// Whether there is nothing to render for.
+    /// Whether there are no inputs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self.strategy {
@@ -143,7 +122,7 @@ impl Inputs {
         }
     }
 
-    /// The sets, as templates see them. Made anew for each rendering, since a template can change them.
+    /// The inputs as templates see them. Every rendering gets new ones, because a template can change them.
     pub(crate) fn values(&self) -> Vec<Value> {
         match self.strategy {
             Strategy::Flatten => self.providers.iter().flat_map(Provider::values).collect(),
@@ -152,7 +131,7 @@ impl Inputs {
         }
     }
 
-    /// Each input of each provider with each of the others, the last provider's changing fastest.
+    /// Every combination of one input per provider. The input of the last provider changes fastest.
     fn permutations(&self) -> Vec<Value> {
         let scoped: Vec<(String, Vec<Value>)> = self
             .providers
@@ -164,11 +143,9 @@ impl Inputs {
         loop {
             let choice = || scoped.iter().zip(&chosen);
             let id: Vec<String> = choice().map(|((name, _), at)| format!("{name}={at}")).collect();
-            let mut entries: BTreeMap<_, _> = choice()
-                .map(|((name, inputs), at)| (Rc::from(name.as_bytes()), inputs[*at].clone()))
-                .collect();
-            entries.insert(Rc::from(b"id".as_slice()), Value::str(checksum(&id.join("/"))));
-            permutations.push(Value::map(entries));
+            let entries = choice().map(|((name, inputs), at)| (name.as_str(), inputs[*at].clone()));
+            let id = ("id", Value::str(checksum(&id.join("/"))));
+            permutations.push(Value::map(entries.chain([id])));
 
             let Some(last) = chosen
                 .iter()
@@ -195,17 +172,12 @@ pub(crate) fn checksum(text: &str) -> String {
 
 /// A provider's name as a key for templates: words of lower-case letters and digits, joined by `_`.
 fn normalized(name: &str) -> String {
-    static PUNCTUATION: LazyLock<Option<ClassUnicode>> = LazyLock::new(|| unicode::of_version("P"));
-    let is_punctuation = |char: char| {
-        let ranges = PUNCTUATION.as_ref().map(ClassUnicode::ranges).unwrap_or_default();
-        ranges.iter().any(|range| (range.start()..=range.end()).contains(&char))
-    };
     let mapped: String = name
         .chars()
         .map(unicode::to_lower)
         .filter_map(|char| match char {
             'a'..='z' | '0'..='9' => Some(char),
-            _ if unicode::is_space(char) || is_punctuation(char) => Some('_'),
+            _ if unicode::is_space(char) || unicode::is_punct(char) => Some('_'),
             _ => None,
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Kubernetes objects: reading them from rendered text, their identity and their metadata.
+//! Kubernetes objects: how they are read from rendered text, their identity and their metadata.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 
 use crate::documents::Documents;
 
-/// An object as it is applied to the cluster.
+/// A Kubernetes object.
 pub(crate) type Object = Map<String, Value>;
 
-/// Reads the first document, whatever it is.
+/// Reads the first document.
 pub(crate) fn read_one(text: &[u8]) -> Result<Object, String> {
     Documents::new(text).next().unwrap_or_else(|| Err("EOF".to_owned()))
 }
 
-/// Reads all objects. Lists are opened up; what has no name or version, and Kustomize's own configuration, is dropped.
+/// Reads all objects. Lists are expanded. Objects without a name or version and Kustomize's configuration are ignored.
 pub(crate) fn read_all(text: &[u8]) -> Result<Vec<Object>, String> {
     let mut objects = Vec::new();
     for document in Documents::new(text) {
@@ -56,7 +56,7 @@ fn is_kustomization(object: &Object) -> bool {
         && text(object, &["apiVersion"]).starts_with("kustomize.config.k8s.io/")
 }
 
-/// What tells objects apart on a cluster: group, kind, namespace and name. Not the version.
+/// Identifies an object in a cluster: group, kind, namespace and name, but not the version.
 pub(crate) fn key(object: &Object) -> String {
     format!(
         "{}/{}/{}/{}",
@@ -82,7 +82,7 @@ fn name(object: &Object) -> &str {
     text(object, &["metadata", "name"])
 }
 
-/// `kind/namespace/name` for people.
+/// `kind/namespace/name`, for messages.
 pub(crate) fn display(object: &Object) -> String {
     let versioned = text(object, &["apiVersion"]).matches('/').count() <= 1;
     let kind = if versioned { text(object, &["kind"]) } else { "" };
@@ -92,14 +92,14 @@ pub(crate) fn display(object: &Object) -> String {
     }
 }
 
-/// Whether an annotation keeps the object from being applied. In lower case only.
+/// Whether an annotation disables the object. Its value must be in lower case.
 pub(crate) fn is_disabled(object: &Object) -> bool {
     strings(object, "annotations")
         .get("fluxcd.controlplane.io/reconcile")
         .is_some_and(|value| value == "disabled")
 }
 
-/// Labels or annotations. One value that is no string, and there are none.
+/// Labels or annotations. If one value is not a string, there are none, as in Go.
 fn strings(object: &Object, which: &str) -> BTreeMap<String, String> {
     let Some(Value::Object(entries)) = object.get("metadata").and_then(|metadata| metadata.get(which)) else {
         return BTreeMap::new();
@@ -112,7 +112,7 @@ fn strings(object: &Object, which: &str) -> BTreeMap<String, String> {
     entries.iter().map(string).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Adds labels and annotations. Those that are there and cannot be kept are lost.
+/// Adds labels and annotations. Existing ones are lost if one of them is not a string.
 pub(crate) fn add_metadata<'a>(
     object: &mut Object,
     labels: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -129,7 +129,7 @@ fn add_strings<'a>(object: &mut Object, which: &str, added: impl IntoIterator<It
         return;
     }
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    // Go gives up in silence on metadata that is no map.
+    // Like Go, do nothing if the metadata is not a map.
     if let Value::Object(metadata) = metadata {
         let strings = strings
             .into_iter()

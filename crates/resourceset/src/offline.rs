@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gotemplate::yaml;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -10,23 +11,23 @@ use crate::{
     inputs::{Provider, checksum},
     objects,
     set::{ResourceSet, Step, input_maps},
-    shape, types, yaml,
+    types,
 };
 
-/// What the command is given: the contents of files.
+/// The input of the command: the contents of files.
 #[derive(Clone, Copy, Debug)]
 pub struct Offline<'a> {
     /// The ResourceSet.
     pub resource_set: &'a [u8],
     /// A list of inputs, decoded over those of the ResourceSet.
     pub inputs: Option<&'a [u8]>,
-    /// ResourceSetInputProviders of type Static, from which `spec.inputsFrom` chooses.
+    /// ResourceSetInputProviders of type Static. `spec.inputsFrom` selects from them.
     pub providers: Option<&'a [u8]>,
-    /// Where the ResourceSet is if it does not say.
+    /// The namespace of the ResourceSet, if the document has none.
     pub namespace: &'a str,
 }
 
-/// Renders and prints as the command does. Unlike the controller, it fails if there is nothing to print.
+/// Renders and prints as the command does. Unlike in the controller, it is an error if there are no objects.
 pub fn build(offline: &Offline<'_>) -> Result<String, Error> {
     let steps = render(offline)?;
     if steps.iter().all(|step| step.objects.is_empty()) {
@@ -65,7 +66,7 @@ fn render(offline: &Offline<'_>) -> Result<Vec<Step>, Error> {
     set.build(&inputs)
 }
 
-/// Prints objects as YAML documents, under a comment with the name of their step.
+/// Prints objects as YAML documents. Each step starts with a comment with its name.
 fn print(steps: &[Step]) -> Result<String, Error> {
     let mut text = String::new();
     for step in steps {
@@ -122,7 +123,7 @@ fn load(text: &[u8], namespace: &str) -> Result<Vec<Loaded>, Error> {
     for object in objects::read_all(text).map_err(parsing)? {
         let yaml = yaml::write(&Json::Object(object)).map_err(|error| parsing(error.to_string()))?;
         let mut document = Json::Null;
-        shape::unmarshal(yaml.as_bytes(), &types::INPUT_PROVIDER, &mut document).map_err(parsing)?;
+        yaml::unmarshal(yaml.as_bytes(), &types::INPUT_PROVIDER, &mut document).map_err(parsing)?;
         let Document { metadata, spec } =
             serde_json::from_value(document).map_err(|problem| parsing(problem.to_string()))?;
         if metadata
@@ -155,7 +156,7 @@ fn load(text: &[u8], namespace: &str) -> Result<Vec<Loaded>, Error> {
     Ok(providers)
 }
 
-/// Those providers that `spec.inputsFrom` names or selects.
+/// The providers that `spec.inputsFrom` names or selects.
 fn choose(set: &ResourceSet, loaded: &[Loaded]) -> Result<Vec<Provider>, Error> {
     let filtering = |text: String| Error::new(ErrorKind::Inputs, text).while_doing("error filtering providers");
     let mut chosen: BTreeMap<&str, &Provider> = BTreeMap::new();
@@ -175,7 +176,7 @@ fn choose(set: &ResourceSet, loaded: &[Loaded]) -> Result<Vec<Provider>, Error> 
                 }
             }
             (name, _) => {
-                // Of several with one name, the last counts.
+                // Of several providers with the same name the last one counts.
                 if let Some(provider) = loaded.iter().rfind(|provider| provider.name == name) {
                     chosen.entry(&provider.name).or_insert(&provider.provider);
                 }

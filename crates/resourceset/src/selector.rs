@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use gotemplate::{json, strconv};
 use serde::Deserialize;
 
-use crate::gojson;
-
-/// What a provider's labels must be like.
+/// A label selector, as `spec.inputsFrom` has it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Selector {
@@ -30,7 +29,7 @@ enum Operator {
     DoesNotExist,
 }
 
-/// A selector that makes sense.
+/// A valid selector.
 pub(crate) struct Matcher {
     requirements: Vec<(String, Operator, Vec<String>)>,
 }
@@ -89,7 +88,7 @@ fn requirement(key: &str, operator: Operator, values: Vec<String>) -> Result<(St
         if values.is_empty() {
             return "null".to_owned();
         }
-        gojson::encode(&values.iter().cloned().map(serde_json::Value::String).collect())
+        json::marshal(&values.iter().cloned().map(serde_json::Value::String).collect())
     };
     match operator {
         Operator::In | Operator::NotIn if values.is_empty() => problems.push(format!(
@@ -120,7 +119,7 @@ fn requirement(key: &str, operator: Operator, values: Vec<String>) -> Result<(St
 }
 
 fn quoted(text: &str) -> String {
-    String::from_utf8_lossy(&crate::text::quote(text.as_bytes(), false)).into_owned()
+    strconv::quote(text.as_bytes())
 }
 
 const NAME: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', \
@@ -129,7 +128,7 @@ const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.
                          and must start and end with an alphanumeric character";
 const MAX_LENGTH: usize = 63;
 
-/// Ends that are letters or digits, and what the rule allows between.
+/// Whether a text starts and ends with a letter or digit and has only allowed characters between.
 fn is_name(text: &str) -> bool {
     let ends = text.starts_with(|char: char| char.is_ascii_alphanumeric())
         && text.ends_with(|char: char| char.is_ascii_alphanumeric());

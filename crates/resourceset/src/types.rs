@@ -1,6 +1,9 @@
-//! The operator's API types.
+//! The API types of Flux Operator, which decide what a document may contain.
 
-use crate::shape::{Field, Shape, Struct};
+use gotemplate::{
+    json::{Field, Shape, Struct},
+    time,
+};
 
 /// `ResourceSet`.
 pub(crate) static RESOURCE_SET: Shape = structure(&Struct {
@@ -43,6 +46,21 @@ const fn structure(structure: &'static Struct) -> Shape {
     Shape::Struct(structure)
 }
 
+/// `metav1.Duration`.
+static DURATION: Shape = Shape::Parsed {
+    go: "v1.Duration",
+    check: |text| time::parse_duration(text.unwrap_or_default().as_bytes()).map(|_| ()),
+};
+
+/// `metav1.Time`, which may be null.
+static TIME: Shape = Shape::Parsed {
+    go: "v1.Time",
+    check: |text| match text {
+        Some(text) => time::parse(b"2006-01-02T15:04:05Z07:00", text.as_bytes()).map(|_| ()),
+        None => Ok(()),
+    },
+};
+
 static STRING: Shape = Shape::Text("string");
 static UID: Shape = Shape::Text("types.UID");
 static INT64: Shape = Shape::Int("int64");
@@ -67,8 +85,8 @@ static OBJECT_META: Shape = structure(&Struct {
         Field::new("uid", &UID),
         Field::new("resourceVersion", &STRING),
         Field::new("generation", &INT64),
-        Field::new("creationTimestamp", &Shape::Time),
-        Field::new("deletionTimestamp", &Shape::Pointer(&Shape::Time)),
+        Field::new("creationTimestamp", &TIME),
+        Field::new("deletionTimestamp", &Shape::Pointer(&TIME)),
         Field::new("deletionGracePeriodSeconds", &Shape::Pointer(&INT64)),
         Field::new("labels", &STRING_MAP),
         Field::new("annotations", &STRING_MAP),
@@ -110,7 +128,7 @@ static MANAGED_FIELDS: Shape = structure(&Struct {
         Field::new("manager", &STRING),
         Field::new("operation", &Shape::Text("v1.ManagedFieldsOperationType")),
         Field::new("apiVersion", &STRING),
-        Field::new("time", &Shape::Pointer(&Shape::Time)),
+        Field::new("time", &Shape::Pointer(&TIME)),
         Field::new("fieldsType", &STRING),
         Field::new("fieldsV1", &Shape::Pointer(&Shape::Raw)),
         Field::new("subresource", &STRING),
@@ -182,7 +200,7 @@ static STEP: Shape = structure(&Struct {
         Field::new("name", &STRING),
         Field::new("resources", &RESOURCES),
         Field::new("resourcesTemplate", &STRING),
-        Field::new("timeout", &Shape::Pointer(&Shape::Duration)),
+        Field::new("timeout", &Shape::Pointer(&DURATION)),
     ],
 });
 
@@ -265,7 +283,7 @@ static CONDITION: Shape = structure(&Struct {
         Field::new("type", &STRING),
         Field::new("status", &Shape::Text("v1.ConditionStatus")),
         Field::new("observedGeneration", &INT64),
-        Field::new("lastTransitionTime", &Shape::Time),
+        Field::new("lastTransitionTime", &TIME),
         Field::new("reason", &STRING),
         Field::new("message", &STRING),
     ],
@@ -294,9 +312,9 @@ static SNAPSHOT: Shape = structure(&Struct {
     name: "Snapshot",
     fields: &[
         Field::new("digest", &STRING),
-        Field::new("firstReconciled", &Shape::Time),
-        Field::new("lastReconciled", &Shape::Time),
-        Field::new("lastReconciledDuration", &Shape::Duration),
+        Field::new("firstReconciled", &TIME),
+        Field::new("lastReconciled", &TIME),
+        Field::new("lastReconciledDuration", &DURATION),
         Field::new("lastReconciledStatus", &STRING),
         Field::new("totalReconciliations", &INT64),
         Field::new("metadata", &STRING_MAP),
@@ -367,7 +385,7 @@ static SCHEDULE: Shape = structure(&Struct {
     fields: &[
         Field::new("cron", &STRING),
         Field::new("timeZone", &STRING),
-        Field::new("window", &Shape::Duration),
+        Field::new("window", &DURATION),
     ],
 });
 
@@ -401,7 +419,7 @@ static NEXT_SCHEDULE: Shape = structure(&Struct {
     fields: &[
         Field::embedded("cron", &STRING, "Schedule"),
         Field::embedded("timeZone", &STRING, "Schedule"),
-        Field::embedded("window", &Shape::Duration, "Schedule"),
-        Field::new("when", &Shape::Time),
+        Field::embedded("window", &DURATION, "Schedule"),
+        Field::new("when", &TIME),
     ],
 });

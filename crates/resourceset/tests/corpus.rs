@@ -1,7 +1,7 @@
-//! Every case of the corpus comes out as the real Flux Operator has it: the same objects, or the same complaint.
+//! Every case of the corpus gives the result of the real Flux Operator: the same objects, or the same error.
 //!
-//! `scripts/judge.sh --write` makes the golden files. A case is `<area>/<name>.yaml` with perhaps `<name>.inputs.yaml` or
-//! `<name>.providers.yaml` beside it.
+//! `scripts/judge.sh --write` writes the golden files. A case is `<area>/<name>.yaml`, with an optional `<name>.inputs.yaml` or
+//! `<name>.providers.yaml`.
 
 use std::{
     collections::BTreeSet,
@@ -12,13 +12,13 @@ use std::{
 
 use resourceset::offline::{self, Offline};
 
-/// What starts the golden file of a case that fails.
+/// The first line of the golden file of a case that fails.
 const ERROR: &str = "error:\n";
 /// How many differences are shown in full.
 const SHOWN: usize = 10;
 
 #[test]
-fn every_case_comes_out_as_the_judge_has_it() {
+fn every_case_gives_its_golden_result() {
     let cases = cases();
     assert!(!cases.is_empty(), "the corpus is empty");
     let differences: Vec<String> = cases.iter().filter_map(|case| difference(case)).collect();

@@ -1,5 +1,5 @@
-//! The shipped templates with thousands of generated inputs, ours against the real Flux Operator CLI: the same objects, or the
-//! same complaint. `make test-flux` runs it; it needs the CLI (`FLUX_OPERATOR_CLI`), so the plain test command leaves it out.
+//! The shipped templates with thousands of generated inputs, compared with the real Flux Operator CLI: the same objects, or the
+//! same error. Needs the CLI (`FLUX_OPERATOR_CLI`), so only `make test-flux` runs it.
 #![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path, process::Command, sync::Mutex, thread};
@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command, sync::Mutex, thread};
 use resourceset::offline::{self, Offline};
 use serde_json::{Map, Value, json};
 
-/// How many runs of the judge; `FLUX_CASES` says otherwise.
+/// How many times the CLI runs; `FLUX_CASES` overrides it.
 const RUNS: usize = 1500;
 const TEMPLATES: [&str; 4] = [
     "resourcesets/platform-components.yaml",
@@ -185,7 +185,7 @@ impl Rng {
         Value::Object(entries.into_iter().collect())
     }
 
-    /// An input as the API would tell it; a hostile one has something of another type, or lacks something.
+    /// An input as the API returns it. A hostile one has a value of another type, or lacks a value.
     fn input(&mut self, template: &str, hostile: bool) -> Value {
         let cluster =
             json!({"name": self.id(), "dns": "c.example.com", "environment": self.pick(&["dev", "prod", "qa"])});
@@ -266,11 +266,11 @@ fn the_shipped_templates_render_as_flux_operator_renders_them() {
     );
 }
 
-/// One run of both: how many inputs, whether it failed, and how they differ.
+/// Runs both: how many inputs there were, whether rendering failed, and how the results differ.
 fn compare(judge: &str, folder: &Path, run: usize) -> (usize, bool, Option<String>) {
     let mut rng = Rng(run as u64);
     let template = TEMPLATES[run % TEMPLATES.len()];
-    // What fails hides what comes after it, so hostile inputs come alone.
+    // An error hides everything after it, so there is only one hostile input per run.
     let (count, hostile) = if rng.one_in(3) { (1, true) } else { (4, false) };
     let inputs: Vec<Value> = (0..count).map(|_| rng.input(template, hostile)).collect();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s").join(template);
@@ -301,7 +301,7 @@ fn compare(judge: &str, folder: &Path, run: usize) -> (usize, bool, Option<Strin
         namespace: "default",
     });
     let ours = ours.unwrap_or_else(|error| format!("error: {error}\n"));
-    // The judge crashes on null, and says where in its own program.
+    // The CLI crashes on null and prints a stack trace.
     let crash = |text: &str| text.starts_with("error: panic:");
     let same = ours == theirs || (crash(&ours) && crash(&theirs));
     let difference = (!same).then(|| format!("\n=== {template} with {text}\n--- judge\n{theirs}--- ours\n{ours}"));

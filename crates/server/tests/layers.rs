@@ -5,10 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
-    ("resourceset", &[]),
+    ("gotemplate", &[]),
+    ("resourceset", &["gotemplate"]),
     ("flux-resourceset", &["fleet", "store", "resourceset"]),
     ("flux-resourceset-cli", &["fleet", "resourceset"]),
     ("fuzzing", &["fleet", "store", "resourceset", "flux-resourceset"]),
