@@ -53,11 +53,13 @@ pub struct Function {
     pub(crate) returns_any: bool,
 }
 
+type Closure = dyn Fn(&[Value]) -> Result<Value, Failure> + Send + Sync;
+
 /// What a call does with the arguments. A method gets its receiver before them.
 #[derive(Clone)]
 pub(crate) enum Body {
     Plain(fn(&[Value]) -> Result<Value, Failure>),
-    Closure(Arc<dyn Fn(&[Value]) -> Result<Value, Failure> + Send + Sync>),
+    Closure(Arc<Closure>),
 }
 
 impl Function {

@@ -96,8 +96,8 @@ pub(super) fn is_empty(value: &Value) -> bool {
         Value::Float(number) => *number == 0.0,
         Value::Complex(re, im) => *re == 0.0 && *im == 0.0,
         Value::Str(text) => text.is_empty(),
-        Value::List(list) => list.len() == 0,
-        Value::Map(map) => map.len() == 0,
+        Value::List(list) => list.is_empty(),
+        Value::Map(map) => map.is_empty(),
         Value::Time(_) | Value::Location(_) => false,
     }
 }

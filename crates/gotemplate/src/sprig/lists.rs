@@ -176,7 +176,7 @@ fn slice(args: &[Value]) -> Result<Value, Failure> {
             )));
         }
     };
-    if list.len() == 0 {
+    if list.is_empty() {
         return Ok(Value::Nil);
     }
     let bound = |at: usize, otherwise: usize| match args.get(at) {

@@ -306,11 +306,11 @@ impl<'t> Exec<'t> {
                 next: 0,
                 end: *end,
             }),
-            Value::List(items) => (items.len() > 0).then(|| Rounds::Items {
+            Value::List(items) => (!items.is_empty()).then(|| Rounds::Items {
                 items: items.clone(),
                 next: 0,
             }),
-            Value::Map(map) => (map.len() > 0).then(|| Rounds::Entries(Box::new(Slot::entries(map)))),
+            Value::Map(map) => (!map.is_empty()).then(|| Rounds::Entries(Box::new(Slot::entries(map)))),
             Value::Nil => None,
             other => {
                 let text = self.display(other)?;

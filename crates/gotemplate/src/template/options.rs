@@ -17,7 +17,7 @@ use crate::function::Functions;
 /// let error = template.execute(&Value::map::<&str>([])).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     r#"template: config:1:10: executing "config" at <.name>: map has no entry for key "name""#
+///     r#"template: config:1:9: executing "config" at <.name>: map has no entry for key "name""#
 /// );
 /// # Ok::<(), gotemplate::Error>(())
 /// ```

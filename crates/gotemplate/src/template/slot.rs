@@ -106,8 +106,8 @@ impl Slot {
             Value::Float(number) => *number != 0.0,
             Value::Complex(real, imaginary) => *real != 0.0 || *imaginary != 0.0,
             Value::Str(text) => !text.is_empty(),
-            Value::List(list) => list.len() > 0,
-            Value::Map(map) => map.len() > 0,
+            Value::List(list) => !list.is_empty(),
+            Value::Map(map) => !map.is_empty(),
             Value::Time(_) | Value::Location(_) => true,
         }
     }
