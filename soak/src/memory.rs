@@ -64,6 +64,11 @@ impl Memory {
         {
             let samples = self.of(&process.name);
             let quiet: Vec<Usage> = samples.iter().filter(|one| one.quiet).map(|one| one.usage).collect();
+            if quiet.len() < ENOUGH {
+                run.tally
+                    .count("processes whose memory was not judged: too few quiet points");
+                continue;
+            }
             if let Err(problem) = is_flat(&quiet) {
                 run.findings
                     .add("memory and files stay flat", format!("{}: {problem}", process.name));
@@ -73,9 +78,6 @@ impl Memory {
 }
 
 fn is_flat(quiet: &[Usage]) -> Result<(), String> {
-    if quiet.len() < ENOUGH {
-        return Ok(());
-    }
     let quarter = quiet.len() / 4;
     let (early, late) = (&quiet[quarter..2 * quarter], &quiet[quiet.len() - quarter..]);
     let resident = |part: &[Usage]| median(part.iter().map(|one| one.resident).collect());

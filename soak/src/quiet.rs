@@ -49,7 +49,7 @@ async fn check_site(run: &Run, site: &Site, rng: &mut Rng, number: u64) -> Resul
     if site.postgres.is_none() && number % 2 == 1 {
         damaged_copy(run, site, rng).await?;
     }
-    if number % 4 == 0 && head > KEPT {
+    if number.is_multiple_of(4) && head > KEPT {
         compact(run, site, head - KEPT).await?;
     }
     Ok(())

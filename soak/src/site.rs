@@ -146,7 +146,7 @@ impl Site {
         let sent = request.send(process.addr, number).await;
         let explained = || process.down.touches(begun) || self.fault.touches(begun);
         match sent {
-            Ok(reply) if reply.status < 500 || lost_to_writers(&reply) => Outcome::Reply(reply),
+            Ok(reply) if reply.status < 500 => Outcome::Reply(reply),
             Ok(reply) if reply.status == 503 && explained() => Outcome::Disturbed,
             Err(_) if explained() => Outcome::Disturbed,
             Ok(reply) => Outcome::Failed(format!("status {}: {}", reply.status, reply.text())),
@@ -159,11 +159,6 @@ impl Site {
             let _ended = process.terminate().await;
         }
     }
-}
-
-/// A rollback that other writers were quicker than, each time that it was tried: it was not done, and can be tried again.
-fn lost_to_writers(reply: &Reply) -> bool {
-    reply.status == 503 && reply.text().contains("too many other writers")
 }
 
 /// Writes the token file in one step, as an operator's tool would: the good line, and what else an attack wants there.

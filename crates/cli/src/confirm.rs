@@ -88,7 +88,7 @@ impl Proposal<'_> {
                 Ok(reply) => return session.show(&Outcome::Done(reply)),
                 // At a terminal there is no limit: the user can stop by answering no.
                 Err(error) if error.is("plan-changed") && (consent == Consent::Ask || attempt < ATTEMPTS) => {
-                    attempt += 1
+                    attempt += 1;
                 }
                 Err(error) => return Err((self.explain)(error)),
             }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::effect::Effect;
-use crate::log::{Digest, Head, Removed};
+use crate::log::{Digest, Removed};
 use crate::operation::Operation;
 use crate::refusal::{Reason, Refusal, Removals, some_of};
 use crate::snapshot::Fleet;
@@ -19,8 +19,6 @@ pub struct Confirmation {
     pub removals: Option<usize>,
     /// The effect that it was planned with.
     pub plan: Option<Digest>,
-    /// The one state of the fleet that it is about.
-    pub base: Option<Head>,
 }
 
 /// What a write is held against before it is done.
@@ -42,9 +40,6 @@ impl Fleet {
         rules: Rules,
         guard: Guard<'_>,
     ) -> Result<(Outcome, Removed), Refusal> {
-        if guard.confirmation.base.is_some_and(|base| base != self.head()) {
-            return Err(Refusal::new(Reason::Stale, "the fleet changed meanwhile"));
-        }
         let outcome = self.write(operations, rules)?;
         let (after, changes) = (outcome.preview(), &outcome.changes);
         if let Some(plan) = guard.confirmation.plan {

@@ -98,7 +98,8 @@ impl<'a> Seed<'a> {
         let mut start = self
             .documents
             .partition_point(|document| document.rank() < Rank::Cluster);
-        let mut parts = vec![0..kinds];
+        let mut parts = Vec::new();
+        parts.push(0..kinds);
         if kinds < start {
             parts.push(kinds..start);
         }

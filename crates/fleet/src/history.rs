@@ -87,6 +87,31 @@ fn origin_of(then: &Option<Json>, now: &Option<Json>, present: &Option<Arc<str>>
     is_ours.then(built_in_origin)
 }
 
+/// What leads back to an earlier fleet, whatever is written until it does.
+#[derive(Clone, Debug)]
+pub struct WayBack {
+    /// The fleet that it leads to; before the revision, for an undo.
+    pub then: Arc<Fleet>,
+    pub back: Back,
+}
+
+#[derive(Clone, Debug)]
+pub enum Back {
+    Rollback(Scope),
+    /// One revision, and only that.
+    Undo(Box<RevisionRecord>),
+}
+
+impl WayBack {
+    /// The operations that lead there from `now`.
+    pub fn operations(&self, now: &Fleet) -> Result<Vec<Operation>, Refusal> {
+        match &self.back {
+            Back::Rollback(scope) => now.rollback(&self.then, scope),
+            Back::Undo(record) => now.undo(&self.then, record),
+        }
+    }
+}
+
 /// Which resources a rollback is about.
 #[derive(Clone, Debug)]
 pub enum Scope {
@@ -118,46 +143,80 @@ impl Fleet {
         Ok(fleet.at(head, true))
     }
 
-    /// What restores resources as they were. Decommissions and released names are not brought back: a cluster that goes is
-    /// deleted like any other, one that is renamed releases its name, and one that comes ends what is recorded of its own.
-    pub fn rollback(&self, then: &Fleet, rewind: &Rewind, scope: &Scope) -> Result<Vec<Operation>, Refusal> {
-        let changes = rewind.changes(self);
-        let mut wanted: Vec<&Change> = match scope {
-            Scope::Fleet => changes.iter().collect(),
+    /// What restores resources as they were in `then`. Decommissions and released names are not brought back: a cluster that goes
+    /// is deleted like any other, one that is renamed releases its name, and one that comes ends what is recorded of its own.
+    fn rollback(&self, then: &Fleet, scope: &Scope) -> Result<Vec<Operation>, Refusal> {
+        let mut wanted = match scope {
+            Scope::Fleet => self.changes_to(then),
             Scope::Resource { kind, id } => {
                 let exists = |fleet: &Fleet| fleet.document(kind, id).is_some();
                 if name_record(kind).is_some() || !(exists(self) || exists(then)) {
                     let detail = format!("there is no {kind} \"{id}\" to roll back, neither now nor then");
                     return Err(Refusal::new(Reason::NotFound, detail));
                 }
-                let this = |change: &&Change| *change.kind == **kind && *change.id == **id;
-                changes.iter().filter(this).collect()
+                self.change_to(then, kind, id).into_iter().collect()
             }
             Scope::Clusters(selector) => {
-                let mut ids = BTreeSet::new();
-                let mut failed = None;
-                for fleet in [self, then] {
-                    match Selector::for_fleet(selector, fleet) {
-                        Ok(selector) => {
-                            ids.extend(selector.select(fleet).map(|cluster| cluster.document().id.clone()));
-                        }
-                        Err(error) => failed = Some(error),
-                    }
-                }
-                if ids.is_empty() {
-                    let detail = failed.map_or_else(|| format!("\"{selector}\" matches no cluster"), |e| e.to_string());
-                    return Err(Refusal::at(Reason::Invalid, "/selector", detail));
-                }
-                let this = |change: &&Change| &*change.kind == CLUSTERS && ids.contains(&change.id);
-                changes.iter().filter(this).collect()
+                let ids = self.selected_now_or_in(then, selector)?;
+                let changes = ids.iter().filter_map(|id| self.change_to(then, CLUSTERS, id));
+                changes.collect()
             }
         };
         wanted.retain(|change| name_record(&change.kind).is_none());
-        Ok(restore(wanted, then))
+        Ok(restore(wanted.iter().collect(), then))
+    }
+
+    /// The clusters that a selector matches in this fleet or in `then`.
+    fn selected_now_or_in(&self, then: &Fleet, selector: &str) -> Result<BTreeSet<Arc<str>>, Refusal> {
+        let mut ids = BTreeSet::new();
+        let mut failed = None;
+        for fleet in [self, then] {
+            match Selector::for_fleet(selector, fleet) {
+                Ok(selector) => ids.extend(selector.select(fleet).map(|cluster| cluster.document().id.clone())),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if ids.is_empty() {
+            let detail = failed.map_or_else(|| format!("\"{selector}\" matches no cluster"), |e| e.to_string());
+            return Err(Refusal::at(Reason::Invalid, "/selector", detail));
+        }
+        Ok(ids)
+    }
+
+    /// Everything that differs in `then`.
+    fn changes_to(&self, then: &Fleet) -> Vec<Change> {
+        let restored = then.resources();
+        let restored = restored.filter_map(|resource| self.change_to(then, &resource.kind, &resource.id));
+        let new = self.resources();
+        let new = new.filter(|resource| then.document(&resource.kind, &resource.id).is_none());
+        let removed = new.filter_map(|resource| self.change_to(then, &resource.kind, &resource.id));
+        restored.chain(removed).collect()
+    }
+
+    /// What makes one resource what it is in `then`. A kind is changed when its origin is another one, too.
+    fn change_to(&self, then: &Fleet, kind: &str, id: &str) -> Option<Change> {
+        let body = |fleet: &Fleet| fleet.document(kind, id).map(|document| document.body);
+        let origin = |fleet: &Fleet| {
+            let kind = fleet.kinds().get(id).filter(|_| kind == KINDS);
+            kind.and_then(|kind| kind.origin.clone())
+        };
+        let (before, after) = (body(self), body(then));
+        if before == after && origin(self) == origin(then) {
+            return None;
+        }
+        Some(Change {
+            kind: kind.into(),
+            id: id.into(),
+            before,
+            after,
+            origin: origin(then),
+            unique: None,
+            keeps_unique: false,
+        })
     }
 
     /// What undoes one revision, and only that one. `then` is the fleet before it.
-    pub fn undo(&self, then: &Fleet, record: &RevisionRecord) -> Result<Vec<Operation>, Refusal> {
+    fn undo(&self, then: &Fleet, record: &RevisionRecord) -> Result<Vec<Operation>, Refusal> {
         let ours = record
             .changes
             .iter()

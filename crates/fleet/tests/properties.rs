@@ -5,11 +5,11 @@
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use fleet::Fleet;
 use fleet::effect::Effect;
-use fleet::history::{Rewind, Scope};
+use fleet::history::{Back, Rewind, Scope, WayBack};
 use fleet::inputs::MAX_REPLY_BYTES;
 use fleet::kind::built_in;
 use fleet::log::{Batch, Removed, RevisionRecord, State};
@@ -1077,20 +1077,28 @@ impl Step {
                 Some(request.operations)
             }
             Step::RollBack(at) => {
-                let (then, rewind) = back_to(past, log, now, at.index(past.len()));
-                now.rollback(&then, &rewind, &Scope::Fleet).ok()
+                let then = back_to(past, log, now, at.index(past.len()));
+                way_back(&then, Back::Rollback(Scope::Fleet)).operations(now).ok()
             }
             Step::Undo(_) if log.is_empty() => None,
             Step::Undo(at) => {
                 let at = at.index(log.len());
-                now.undo(&past[at], &log[at]).ok()
+                let undo = Back::Undo(Box::new(log[at].clone()));
+                way_back(&past[at], undo).operations(now).ok()
             }
         }
     }
 }
 
+fn way_back(then: &Fleet, back: Back) -> WayBack {
+    WayBack {
+        then: Arc::new(then.clone()),
+        back,
+    }
+}
+
 /// The fleet after the first `at` revisions of a log, as it is made from what came later.
-fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> (Fleet, Rewind) {
+fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> Fleet {
     let mut rewind = Rewind::default();
     log[at..].iter().for_each(|record| rewind.add(record));
     for kind in rewind.kinds() {
@@ -1100,8 +1108,7 @@ fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> (F
         let origin = last.map_or_else(before_the_log, |change| change.origin.clone());
         rewind.came_from(kind, origin);
     }
-    let then = now.rewound(past[at].revision(), &rewind).unwrap();
-    (then, rewind)
+    now.rewound(past[at].revision(), &rewind).unwrap()
 }
 
 /// Where kinds come from.
@@ -1235,7 +1242,7 @@ proptest! {
         let then = &past[at];
 
         // The past is seen as it was.
-        let (rewound, rewind) = back_to(&past, &log, now, at);
+        let rewound = back_to(&past, &log, now, at);
         let mut seen = view(&rewound);
         let mut was = view(then);
         for view in [&mut seen, &mut was] {
@@ -1244,14 +1251,14 @@ proptest! {
         prop_assert_eq!(seen, was);
 
         // And restored: by a rollback of everything, or step by step by undoing each revision. Only protection is in the way.
-        let operations = now.rollback(&rewound, &rewind, &Scope::Fleet).unwrap();
+        let operations = way_back(&rewound, Back::Rollback(Scope::Fleet)).operations(now).unwrap();
         match now.write(&operations, Rules::default()) {
             Ok(outcome) => prop_assert_eq!(resources(outcome.preview()), resources(then)),
             Err(refusal) => prop_assert_eq!(refusal.reason, Reason::Protected, "{:?}", refusal),
         }
         let mut fleet = now.clone();
         for (n, record) in log.iter().enumerate().rev() {
-            let operations = fleet.undo(&past[n], record).unwrap();
+            let operations = way_back(&past[n], Back::Undo(Box::new(record.clone()))).operations(&fleet).unwrap();
             match fleet.write(&operations, Rules::default()) {
                 Ok(outcome) => {
                     prop_assert_eq!(resources(outcome.preview()), resources(&past[n]));

@@ -65,7 +65,8 @@ pub(crate) fn checkpoint_of(row: &impl Columns) -> sqlx::Result<Checkpoint> {
 pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Resource> {
     match read_resource(row, names) {
         Ok((resource, _)) => Ok(resource),
-        Err(BadRow { found, detail, .. }) => {
+        Err(bad) => {
+            let BadRow { found, detail, .. } = *bad;
             let name = found.map_or_else(
                 || "a resource".to_owned(),
                 |found| format!("{}/{}", found.kind, found.id),
@@ -76,12 +77,11 @@ pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result
 }
 
 /// A row of the state and its item, or what can be read of a damaged one.
-fn read_resource(row: &impl Columns, names: &mut Names) -> Result<(Resource, Digest), BadRow> {
+fn read_resource(row: &impl Columns, names: &mut Names) -> Result<(Resource, Digest), Box<BadRow>> {
     let stored = row.bytes(5).ok().flatten().and_then(integrity::sealed_item);
-    let bad = |found, detail: &str| BadRow {
-        found,
-        stored,
-        detail: detail.to_owned(),
+    let bad = |found, detail: &str| {
+        let detail = detail.to_owned();
+        Box::new(BadRow { found, stored, detail })
     };
     let mut read = || -> sqlx::Result<(Resource, Option<String>)> {
         let resource = Resource {
@@ -120,7 +120,7 @@ impl StateReader {
                 self.total.add(item);
                 self.resources.push(resource);
             }
-            Err(bad) => self.bad.push(bad),
+            Err(bad) => self.bad.push(*bad),
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) async fn act(run: Arc<Run>, site: Arc<Site>, number: usize) {
             Outcome::Disturbed => run.tally.count("plans and reads that met a fault"),
             // Heavy reads wait for each other, and are turned away rather than kept waiting for ever.
             Outcome::Failed(_) if site.attack.touches(begun) => {
-                run.tally.count("plans and reads turned away under attack")
+                run.tally.count("plans and reads turned away under attack");
             }
             Outcome::Failed(problem) => run
                 .findings

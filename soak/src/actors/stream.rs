@@ -64,13 +64,13 @@ async fn follow(run: &Run, site: &Site, process: &Process, number: usize, at: &m
             }
             last = event.revision;
             *at = Some(last);
-            note(run, site, number, event);
+            note(run, site, number, &event);
         }
     }
 }
 
 /// Remembers how far a stream is, and compares what it saw with the others.
-fn note(run: &Run, site: &Site, number: usize, event: Event) {
+fn note(run: &Run, site: &Site, number: usize, event: &Event) {
     let mut feed = site.feed.lock().expect("no panic while it is held");
     feed.at.insert(number, event.revision);
     let known = feed

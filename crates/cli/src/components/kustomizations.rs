@@ -36,10 +36,7 @@ pub(super) fn file_of(tree: &Tree, folder: &str) -> Option<String> {
         "" => (*name).to_owned(),
         folder => format!("{folder}/{name}"),
     };
-    FILE_NAMES
-        .iter()
-        .map(|name| path(&name))
-        .find(|file| tree.is_file(file))
+    FILE_NAMES.iter().map(path).find(|file| tree.is_file(file))
 }
 
 pub(super) fn is_kustomization(file: &str) -> bool {

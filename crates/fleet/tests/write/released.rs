@@ -1,6 +1,8 @@
 //! DNS names that clusters gave up, and what becomes of whoever still asks by them.
 
-use fleet::history::{Rewind, Scope};
+use std::sync::Arc;
+
+use fleet::history::{Back, Rewind, Scope, WayBack};
 use fleet::log::{Batch, Revision, RevisionRecord};
 use fleet::refusal::Reason::{Invalid, NotFound, Protected, RemovalBudget};
 use fleet::write::Rules;
@@ -251,9 +253,9 @@ fn a_protected_cluster_gives_up_its_name_on_no_road() {
         (Protected, ids(&["one"]))
     );
     // And is not taken by surprise by a rollback, either: it was called otherwise before it was protected.
-    let (renamed, record) = record(&small(), json!([rename("one", "new")]));
+    let (renamed, _) = record(&small(), json!([rename("one", "new")]));
     let fleet = protect(&renamed, "one");
-    let operations = fleet.rollback(&small(), &since(&[record]), &everything()).unwrap();
+    let operations = way_back(&small()).operations(&fleet).unwrap();
     let refusal = fleet.write(&operations, Rules::default()).unwrap_err();
     assert_eq!((refusal.reason, refusal.clusters), (Protected, ids(&["one"])));
 }
@@ -313,8 +315,18 @@ fn since(records: &[RevisionRecord]) -> Rewind {
     rewind
 }
 
-fn everything() -> Scope {
-    Scope::Fleet
+fn way_back(then: &Fleet) -> WayBack {
+    WayBack {
+        then: Arc::new(then.clone()),
+        back: Back::Rollback(Scope::Fleet),
+    }
+}
+
+fn undoing(then: &Fleet, record: &RevisionRecord) -> WayBack {
+    WayBack {
+        then: Arc::new(then.clone()),
+        back: Back::Undo(Box::new(record.clone())),
+    }
 }
 
 #[test]
@@ -325,7 +337,7 @@ fn a_rollback_takes_names_back_as_any_write_does() {
     // The past is seen with what was remembered then.
     let then = taken.rewound(Revision(0), &rewind).unwrap();
     assert_eq!(then.released_names().len(), 0);
-    let operations = taken.rollback(&then, &rewind, &everything()).unwrap();
+    let operations = way_back(&then).operations(&taken).unwrap();
     let outcome = taken.write(&operations, Rules::default()).unwrap();
     let back = outcome.preview();
     assert_eq!(
@@ -335,7 +347,7 @@ fn a_rollback_takes_names_back_as_any_write_does() {
     let names: Vec<_> = back.released_names().keys().map(|dns| &**dns).collect();
     assert_eq!(names, ["new.example.com"]);
     // An undo of the renaming alone finds the name taken by nobody.
-    let operations = renamed.undo(&small(), &first).unwrap();
+    let operations = undoing(&small(), &first).operations(&renamed).unwrap();
     let outcome = renamed.write(&operations, Rules::default()).unwrap();
     assert!(!outcome.preview().released_names().contains_key("one.example.com"));
     assert_eq!(

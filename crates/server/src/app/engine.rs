@@ -1,6 +1,7 @@
 //! The one task per process that moves the snapshot: it commits the writes that wait, together, and follows the log for what
 //! other processes write. Sequential on purpose: there is nothing to lock, and nothing is served before it is durable.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use arc_swap::ArcSwap;
 use fleet::Fleet;
 use fleet::budget::{Confirmation, Guard, Recent};
 use fleet::damage::Damage;
+use fleet::history::WayBack;
 use fleet::kind::CLUSTERS;
 use fleet::log::{Author, Batch, Change, Head, Removed, Revision, RevisionRecord};
 use fleet::operation::{Operation, Target, Verb};
@@ -156,12 +158,22 @@ type RecentRemovals = Arc<Mutex<Recent>>;
 #[derive(Debug, Default)]
 pub struct WriteRequest {
     pub operations: Vec<Operation>,
+    /// Stands for operations that depend on the fleet at the moment of the write.
+    pub back: Option<WayBack>,
     pub rules: Rules,
     pub author: Author,
     pub confirmation: Confirmation,
 }
 
 impl WriteRequest {
+    /// What it does on `fleet`.
+    pub fn operations_on(&self, fleet: &Fleet) -> Result<Cow<'_, [Operation]>, Refusal> {
+        match &self.back {
+            Some(back) => Ok(back.operations(fleet)?.into()),
+            None => Ok(self.operations.as_slice().into()),
+        }
+    }
+
     /// Whether judging it takes less time than handing it to another thread and back: it is about one cluster.
     fn is_quick(&self) -> bool {
         let one = |operation: &Operation| {
@@ -355,7 +367,8 @@ impl Group {
             budget: budget.clusters,
             confirmation: write.confirmation,
         };
-        let change = self.last.change(&write.operations, write.rules, guard);
+        let operations = write.operations_on(&self.last).map_err(WriteError::Refused)?;
+        let change = self.last.change(&operations, write.rules, guard);
         let (outcome, removed) = change.map_err(WriteError::Refused)?;
         if outcome.changes.is_empty() {
             return Ok(Written {

@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::effect::Effect;
-use fleet::history::{Rewind, Scope};
+use fleet::history::{self, Rewind, Scope, WayBack};
 use fleet::kind::KINDS;
 use fleet::log::{Change, Revision, RevisionRecord};
-use fleet::operation::Operation;
-use fleet::refusal::{Reason, Refusal};
-use fleet::write::Rules;
 use store::{AuditQuery, StoreError};
 
 use super::engine::{WriteError, WriteRequest, Written};
@@ -159,24 +156,19 @@ impl App {
         })
     }
 
-    /// The operations that lead back, and the fleet that they are for.
-    fn operations_back(&self, turn: &Turn, back: &Back) -> Result<(Arc<Fleet>, Vec<Operation>), BackError> {
+    /// What leads back. It holds whatever is written meanwhile.
+    fn way_back(&self, turn: &Turn, back: Back) -> Result<WayBack, PastError> {
         let now = self.fleet();
-        let operations = match back {
+        let (to, back) = match back {
             Back::Undo(revision) => {
-                let record = self.record(turn, &now, *revision)?;
-                let before = Revision(revision.0 - 1);
-                let rewind = self.rewind(turn, &now, before)?;
-                let then = rewound(turn, &now, before, &rewind)?;
-                now.undo(&then, &record)
+                let record = self.record(turn, &now, revision)?;
+                (Revision(revision.0 - 1), history::Back::Undo(Box::new(record)))
             }
-            Back::To(revision, scope) => {
-                let rewind = self.rewind(turn, &now, *revision)?;
-                let then = rewound(turn, &now, *revision, &rewind)?;
-                now.rollback(&then, &rewind, scope)
-            }
+            Back::To(revision, scope) => (revision, history::Back::Rollback(scope)),
         };
-        Ok((now, operations.map_err(WriteError::Refused)?))
+        let rewind = self.rewind(turn, &now, to)?;
+        let then = rewound(turn, &now, to, &rewind)?;
+        Ok(WayBack { then, back })
     }
 
     /// One revision of the log.
@@ -192,43 +184,21 @@ impl App {
     }
 
     /// Goes back, in one new revision.
-    pub async fn go_back(self: &Arc<Self>, back: &Back, mut write: WriteRequest) -> Result<Written, BackError> {
-        const TRIES: usize = 20;
-        let WriteRequest {
-            author, confirmation, ..
-        } = &mut write;
-        let (author, mut confirmation) = (std::mem::take(author), *confirmation);
-        for _ in 0..TRIES {
-            let wanted = back.clone();
-            let operations = self.read(Class::Plan, move |app, turn| app.operations_back(turn, &wanted));
-            let (now, operations) = operations.await.map_err(PastError::Stopped)??;
-            confirmation.base = Some(now.head());
-            let write = WriteRequest {
-                operations,
-                rules: Rules::default(),
-                author: author.clone(),
-                confirmation,
-            };
-            match self.write(write).await {
-                // Somebody wrote meanwhile: what leads back may be something else now.
-                Err(WriteError::Refused(Refusal {
-                    reason: Reason::Stale, ..
-                })) => {}
-                other => return Ok(other?),
-            }
-        }
-        Err(WriteError::Unavailable("too many other writers".into()).into())
+    pub async fn go_back(self: &Arc<Self>, back: Back, mut write: WriteRequest) -> Result<Written, BackError> {
+        let way = self.read(Class::Plan, move |app, turn| app.way_back(turn, back));
+        write.back = Some(way.await.map_err(PastError::Stopped)??);
+        Ok(self.write(write).await?)
     }
 
     /// What going back would do.
     pub fn plan_back(
         &self,
         turn: &Turn,
-        back: &Back,
+        back: Back,
         mut write: WriteRequest,
         rendered: Option<Page>,
     ) -> Result<Plan, BackError> {
-        (_, write.operations) = self.operations_back(turn, back)?;
+        write.back = Some(self.way_back(turn, back)?);
         Ok(self.plan(turn, write, rendered)?)
     }
 }

@@ -5,7 +5,6 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fleet::budget::Confirmation;
 use fleet::files;
 use fleet::log::Author;
 use fleet::operation::Operation;
@@ -211,7 +210,7 @@ impl Pending {
                 operations: self.operations,
                 rules,
                 author,
-                confirmation: Confirmation::default(),
+                ..WriteRequest::default()
             })
             .await
         {

@@ -172,7 +172,8 @@ impl App {
             return Err(WriteError::Unavailable(engine::DAMAGED.to_owned()));
         }
         let refused = WriteError::Refused;
-        let outcome = base.write(&write.operations, write.rules).map_err(refused)?;
+        let operations = write.operations_on(&base).map_err(refused)?;
+        let outcome = base.write(&operations, write.rules).map_err(refused)?;
         turn.check()?;
         let effect = Effect::of(&base, outcome.preview(), &outcome.changes);
         effect.judge_protection(&base).map_err(refused)?;

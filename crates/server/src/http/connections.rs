@@ -58,6 +58,9 @@ enum Victim {
     SlowPoll,
 }
 
+/// Why a request is refused when too many others are in progress.
+const BUSY: &str = "busy";
+
 impl Victim {
     fn reason(self) -> &'static str {
         match self {
@@ -100,6 +103,11 @@ pub(super) struct Connection {
 
 impl Connections {
     pub(super) fn new(most: usize, shed: Family<ReasonLabels, Counter>) -> Arc<Self> {
+        // A counter that is not there yet cannot be told from one that is renamed: all begin at zero.
+        let victims = [Victim::Idle, Victim::SlowRequest, Victim::SlowReader].map(Victim::reason);
+        for reason in victims.into_iter().chain([BUSY]) {
+            drop(shed.get_or_create(&ReasonLabels { reason }));
+        }
         Arc::new(Connections {
             most,
             epoch: Instant::now(),
@@ -220,7 +228,7 @@ impl Connection {
             let more = |others: usize| (others < share).then_some(others + 1);
             let entered = self.all.others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
             if entered.is_err() {
-                self.all.count("busy");
+                self.all.count(BUSY);
                 // Those that do not read their replies hold the share for nothing.
                 self.all.make_room();
                 return None;

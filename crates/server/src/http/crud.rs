@@ -152,6 +152,7 @@ async fn run(
         rules: Rules::default(),
         author: caller.author(None)?,
         confirmation: options.confirmation,
+        ..WriteRequest::default()
     };
     run_all(app, options, write, respond).await
 }
@@ -700,6 +701,7 @@ pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> R
         rules,
         author: caller.author(batch.reason.filter(|reason| !reason.trim().is_empty()))?,
         confirmation: options.confirmation,
+        ..WriteRequest::default()
     };
     run_all(&app, &options, write, |written| Ok(changes_of(&written))).await
 }

@@ -211,12 +211,12 @@ pub async fn rollback(State(app): State<Arc<App>>, caller: Caller, body: Body) -
     if options.dry_run {
         let (rendered, page) = (options.rendered(), options.page);
         let show = move |app: &App, out: &mut Writer| {
-            let plan = app.plan_back(&out.turn, &back, write, rendered)?;
+            let plan = app.plan_back(&out.turn, back, write, rendered)?;
             plan::show(out, plan, page)
         };
         return respond(&app, Class::Plan, show).await;
     }
-    let written = app.go_back(&back, write).await?;
+    let written = app.go_back(back, write).await?;
     let mut response: Response = changes_of(&written);
     response
         .headers_mut()

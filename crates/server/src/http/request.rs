@@ -226,7 +226,6 @@ pub fn confirmation(headers: &HeaderMap) -> Result<Confirmation, Problem> {
     Ok(Confirmation {
         removals: removals.transpose()?,
         plan: plan.transpose()?,
-        base: None,
     })
 }
 

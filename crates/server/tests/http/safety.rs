@@ -898,3 +898,33 @@ async fn a_deleted_cluster_with_a_dangling_reference_comes_back_by_an_undo() {
     app.post("/rollback", &json!({"undo": 2})).await.expect(200);
     assert_eq!(app.read("/clusters/old").await["namespaces"], json!([{"id": "ghost"}]));
 }
+
+#[tokio::test]
+async fn a_rollback_goes_through_beside_writers_that_never_pause() {
+    let app = Setup::default().sqlite().start().await;
+    fleet(&app).await;
+    let start = app.revision();
+    let done = std::cell::Cell::new(false);
+    let write = async {
+        let mut n = 0;
+        while !done.get() {
+            n += 1;
+            let label = json!({"labels": {"written": n.to_string()}});
+            app.patch("/clusters/c00", &label).await.expect(200);
+        }
+        n
+    };
+    let roll_back = async {
+        for n in 0..10 {
+            app.patch("/clusters/c01", &json!({"labels": {"tried": n.to_string()}}))
+                .await
+                .expect(200);
+            let one = json!({"revision": start, "kind": "clusters", "id": "c01"});
+            app.post("/rollback", &one).await.expect(200);
+            assert_eq!(app.read("/clusters/c01").await["labels"], json!({}));
+        }
+        done.set(true);
+    };
+    let (writes, ()) = tokio::join!(write, roll_back);
+    assert!(writes > 10, "the other writer never got a turn");
+}
