@@ -160,7 +160,7 @@ fn a_seed_is_read_in_parts_and_clusters_come_last() {
     assert_eq!(seed.parts(), [0..0, 0..1, 1..1001, 1001..2001, 2001..2501]);
     assert_eq!(seed.place(0).as_deref(), Some("/namespaces/0"));
     assert_eq!(seed.place(2500).as_deref(), Some("/clusters/2499"));
-    assert_eq!(Seed::read("{}").unwrap().parts(), [0..0]);
+    assert!(Seed::read("{}").unwrap().parts().iter().all(std::ops::Range::is_empty));
     let large = "x".repeat(3 << 20);
     let text = json!({"clusters": [{"a": large}, {"a": large}, {"a": large}]}).to_string();
     assert_eq!(Seed::read(&text).unwrap().parts(), [0..0, 0..2, 2..3]);
