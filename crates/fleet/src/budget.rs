@@ -6,54 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::effect::Effect;
-use crate::log::{Digest, Removed};
-use crate::operation::Operation;
+use crate::judge::Guard;
+use crate::log::Removed;
 use crate::refusal::{Reason, Refusal, Removals, some_of};
-use crate::snapshot::Fleet;
-use crate::write::{Outcome, Rules};
-
-/// What a request says about what it will do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Confirmation {
-    /// The number of clusters that it knows to lose something.
-    pub removals: Option<usize>,
-    /// The effect that it was planned with.
-    pub plan: Option<Digest>,
-}
-
-/// What a write is held against before it is done.
-#[derive(Clone, Copy, Debug)]
-pub struct Guard<'a> {
-    pub recent: &'a Recent,
-    /// When the window begins, as revisions have the time.
-    pub since: &'a str,
-    /// None: there is no budget.
-    pub budget: Option<usize>,
-    pub confirmation: Confirmation,
-}
-
-impl Fleet {
-    /// What operations do, when that is what was planned and no more is removed than is meant. Gives what it removes, too.
-    pub fn change(
-        &self,
-        operations: &[Operation],
-        rules: Rules,
-        guard: Guard<'_>,
-    ) -> Result<(Outcome, Removed), Refusal> {
-        let outcome = self.write(operations, rules)?;
-        let (after, changes) = (outcome.preview(), &outcome.changes);
-        if let Some(plan) = guard.confirmation.plan {
-            let now = Effect::of(self, after, changes).digest(changes);
-            if now != plan {
-                return Err(Refusal::plan_changed(now));
-            }
-        }
-        let losses = Effect::losses(self, after, changes);
-        losses.judge_protection(self)?;
-        let removed = judge(&losses, guard)?;
-        Ok((outcome, removed))
-    }
-}
 
 /// What was removed lately without being confirmed.
 #[derive(Clone, Debug, Default)]
@@ -116,59 +71,71 @@ impl Recent {
     }
 }
 
-/// Holds a change against the budget; gives what it removes, as the log is to keep it.
-fn judge(effect: &Effect, guard: Guard<'_>) -> Result<Removed, Refusal> {
-    let budget = guard.budget;
+/// What a change removes, as the log is to keep it, and how that stands to the budget.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) removed: Removed,
+    pub(crate) removals: Removals,
+    /// Why it is refused, if it removes more than is meant.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// Holds a change against the budget.
+pub(crate) fn hold(effect: &Effect, guard: Guard<'_>) -> Held {
     let mut removed = Removed::by(effect);
-    let count = removed.count();
-    let window = guard.recent.with(guard.since, &removed);
-    let refuse = |detail: String| {
+    let removals = Removals {
+        count: removed.count(),
+        window: guard.recent.with(guard.since, &removed),
+        budget: guard.budget,
+    };
+    let detail = match guard.confirmation.removals {
+        Some(confirmed) => {
+            removed.confirmed = removals.count > 0;
+            (confirmed != removals.count).then(|| {
+                format!(
+                    "this removes something from {}, not from {confirmed}",
+                    clusters(removals.count)
+                )
+            })
+        }
+        None => excess(effect, removals),
+    };
+    let refusal = detail.map(|detail| {
         let mut refusal = Refusal::new(Reason::RemovalBudget, detail);
-        let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
-        refusal.clusters = losing.map(|cluster| cluster.id.to_string()).collect();
-        refusal.removals = Some(Box::new(Removals { count, window, budget }));
+        refusal.clusters = losing(effect).map(str::to_owned).collect();
+        refusal.removals = Some(Box::new(removals));
         refusal
-    };
-    let clusters = |count: usize| {
-        if count == 1 {
-            "1 cluster".to_owned()
-        } else {
-            format!("{count} clusters")
+    });
+    Held {
+        removed,
+        removals,
+        refusal,
+    }
+}
+
+/// By how much a change that nobody confirmed exceeds the budget, if it does.
+fn excess(effect: &Effect, removals: Removals) -> Option<String> {
+    let Removals { count, window, budget } = removals;
+    let most = budget.filter(|most| count > 0 && window.max(count) > *most)?;
+    let names: Vec<&str> = losing(effect).collect();
+    let this = format!("this removes something from {} ({})", clusters(count), some_of(&names));
+    let how = format!("to go ahead, send X-Confirm-Removals: {count}");
+    Some(match count > most {
+        true => format!("{this}, more than the budget of {most}; {how}"),
+        false => {
+            format!("{this}; with what was removed lately, that makes {window}, more than the budget of {most}; {how}")
         }
-    };
-    if let Some(confirmed) = guard.confirmation.removals {
-        if confirmed != count {
-            let detail = format!("this removes something from {}, not from {confirmed}", clusters(count));
-            return Err(refuse(detail));
-        }
-        removed.confirmed = count > 0;
-        return Ok(removed);
+    })
+}
+
+fn losing(effect: &Effect) -> impl Iterator<Item = &str> {
+    let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
+    losing.map(|cluster| &*cluster.id)
+}
+
+fn clusters(count: usize) -> String {
+    match count {
+        1 => "1 cluster".to_owned(),
+        count => format!("{count} clusters"),
     }
-    let Some(most) = budget.filter(|_| count > 0) else {
-        return Ok(removed);
-    };
-    let names: Vec<&str> = effect
-        .clusters
-        .iter()
-        .filter(|cluster| cluster.loses())
-        .map(|cluster| &*cluster.id)
-        .collect();
-    let how = format!("X-Confirm-Removals: {count} says that it is meant");
-    if count > most {
-        let detail = format!(
-            "this removes something from {} ({}), more than the budget of {most}; {how}",
-            clusters(count),
-            some_of(&names)
-        );
-        return Err(refuse(detail));
-    }
-    if window > most {
-        let detail = format!(
-            "this removes something from {} ({}); with what was removed lately, that makes {window}, more than the budget of {most}; {how}",
-            clusters(count),
-            some_of(&names)
-        );
-        return Err(refuse(detail));
-    }
-    Ok(removed)
 }

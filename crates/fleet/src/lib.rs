@@ -16,6 +16,7 @@ pub mod history;
 pub mod inputs;
 pub mod integrity;
 pub mod json;
+pub mod judge;
 pub mod kind;
 pub mod log;
 pub mod operation;

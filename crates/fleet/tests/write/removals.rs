@@ -1,7 +1,8 @@
 //! What counts as taking something from a cluster, and what a protected one is spared.
 
-use fleet::budget::{Confirmation, Guard, Recent};
+use fleet::budget::Recent;
 use fleet::effect::Effect;
+use fleet::judge::{Confirmation, Guard};
 use fleet::log::Removed;
 use fleet::operation::BatchRequest;
 use fleet::refusal::Reason::{Protected, RemovalBudget};

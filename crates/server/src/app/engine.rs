@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use fleet::Fleet;
-use fleet::budget::{Confirmation, Guard, Recent};
+use fleet::budget::Recent;
 use fleet::damage::Damage;
 use fleet::history::WayBack;
+use fleet::judge::{Confirmation, Guard};
 use fleet::kind::CLUSTERS;
 use fleet::log::{Author, Batch, Change, Head, Removed, Revision, RevisionRecord};
 use fleet::operation::{Operation, Target, Verb};

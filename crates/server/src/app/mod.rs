@@ -21,10 +21,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fleet::Fleet;
+use fleet::budget::Recent;
 use fleet::effect::{Effect, ListEffect};
 use fleet::inputs::{Breach, Reply, cluster_list};
-use fleet::log::{Digest, Head, Removed, Revision, RevisionRecord};
-use fleet::refusal::{Refusal, Removals};
+use fleet::judge::{Detail, Guard, judge};
+use fleet::log::{Digest, Head, Revision, RevisionRecord};
+use fleet::refusal::Removals;
 use fleet::selector::{Selector, SelectorError};
 use resourceset::Bundle;
 use store::Store;
@@ -175,12 +177,15 @@ impl App {
         let operations = write.operations_on(&base).map_err(refused)?;
         let outcome = base.write(&operations, write.rules).map_err(refused)?;
         turn.check()?;
-        let effect = Effect::of(&base, outcome.preview(), &outcome.changes);
-        effect.judge_protection(&base).map_err(refused)?;
-        let digest = effect.digest(&outcome.changes);
-        if write.confirmation.plan.is_some_and(|plan| plan != digest) {
-            return Err(WriteError::Refused(Refusal::plan_changed(digest)));
-        }
+        let (budget, recent) = (self.engine.budget(), self.engine.removals(Recent::clone));
+        let guard = Guard {
+            recent: &recent,
+            since: &crate::before(&write.author.at, budget.window),
+            budget: budget.clusters,
+            confirmation: write.confirmation,
+        };
+        let judgement = judge(&base, &outcome, guard, Detail::Full).map_err(refused)?;
+        let effect = judgement.effect;
         let mut objects = Vec::new();
         if let Some(page) = rendered {
             for cluster in effect.clusters.iter().skip(page.offset).take(page.limit) {
@@ -189,19 +194,11 @@ impl App {
                 objects.push(compared);
             }
         }
-        let removed = Removed::by(&effect);
-        let budget = self.engine.budget();
-        let since = crate::before(&write.author.at, budget.window);
-        let removals = Removals {
-            count: removed.count(),
-            window: self.engine.removals(|recent| recent.with(&since, &removed)),
-            budget: budget.clusters,
-        };
         let record = RevisionRecord {
             revision: base.revision().next(),
             author: write.author,
             changes: outcome.changes,
-            removed,
+            removed: judgement.removed,
             digest: Digest::default(),
         };
         Ok(Plan {
@@ -209,8 +206,8 @@ impl App {
             record,
             effect,
             objects,
-            digest,
-            removals,
+            digest: judgement.digest.unwrap_or_default(),
+            removals: judgement.removals,
         })
     }
 

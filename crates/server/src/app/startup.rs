@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fleet::Fleet;
-use fleet::budget::{Confirmation, Guard};
 use fleet::damage::Damage;
 use fleet::document::Etag;
 use fleet::files::Seed;
 use fleet::json::Json;
+use fleet::judge::{Confirmation, Guard};
 use fleet::kind::{self, CLUSTERS, KINDS};
 use fleet::log::{Author, Batch, Change, Head, Revision};
 use fleet::operation::{Operation, Verb};

@@ -7,7 +7,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, Method, Uri};
-use fleet::budget::Confirmation;
+use fleet::judge::Confirmation;
 use fleet::log::Digest;
 use fleet::operation::{BatchRequest, IfMatch};
 use fleet::patch::Form;

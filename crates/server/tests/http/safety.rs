@@ -928,3 +928,20 @@ async fn a_rollback_goes_through_beside_writers_that_never_pause() {
     let (writes, ()) = tokio::join!(write, roll_back);
     assert!(writes > 10, "the other writer never got a turn");
 }
+
+#[tokio::test]
+async fn a_dry_run_and_the_write_are_refused_for_the_same_reason() {
+    let app = TestApp::start().await;
+    fleet(&app).await;
+    app.patch("/clusters/c00", &json!({"protected": true}))
+        .await
+        .expect(200);
+    let gone = |id: &str| json!({"id": id, "$patch": "delete"});
+    let emptied = json!({"platform_components": [gone("podinfo"), gone("traefik")]});
+    let stale_plan = "0".repeat(64);
+    for path in ["/clusters/c00?dry_run=true", "/clusters/c00"] {
+        let refused = app.patch(path, &emptied).header("if-plan-match", &stale_plan).await;
+        refused.problem(412, "plan-changed");
+        app.patch(path, &emptied).await.problem(409, "protected");
+    }
+}
