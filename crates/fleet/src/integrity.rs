@@ -6,7 +6,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::json::Json;
-use crate::log::{Change, Digest, Head, Revision};
+use crate::log::{Change, Digest, Head, Revision, part};
 
 /// SHA-256 of one resource: kind, id and body.
 pub fn item(kind: &str, id: &str, body: &Json) -> Digest {
@@ -141,18 +141,6 @@ pub fn note_digest(key: &str, value: &str) -> Digest {
     part(&mut hash, Some(key));
     part(&mut hash, Some(value));
     Digest(hash.finalize().into())
-}
-
-/// Every part goes in with its length, so that no two different rows give the same input.
-fn part(hash: &mut Sha256, text: Option<&str>) {
-    match text {
-        Some(text) => {
-            hash.update([1]);
-            hash.update((text.len() as u64).to_be_bytes());
-            hash.update(text);
-        }
-        None => hash.update([0]),
-    }
 }
 
 #[cfg(test)]

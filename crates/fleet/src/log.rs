@@ -210,16 +210,6 @@ impl RevisionRecord {
     /// The digest that this record has when `previous` is its predecessor's. Every part goes in with its length, so that no
     /// two different records give the same input.
     pub fn chained(&self, previous: Digest) -> Digest {
-        fn part(hash: &mut Sha256, text: Option<&str>) {
-            match text {
-                Some(text) => {
-                    hash.update([1]);
-                    hash.update((text.len() as u64).to_be_bytes());
-                    hash.update(text);
-                }
-                None => hash.update([0]),
-            }
-        }
         let mut hash = Sha256::new();
         hash.update(previous.0);
         hash.update(self.revision.0.to_be_bytes());
@@ -250,6 +240,18 @@ impl RevisionRecord {
             author: &self.author,
             change,
         })
+    }
+}
+
+/// Adds a part with its length to a digest, so that no two different sequences of parts give the same input.
+pub(crate) fn part(hash: &mut Sha256, text: Option<&str>) {
+    match text {
+        Some(text) => {
+            hash.update([1]);
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text);
+        }
+        None => hash.update([0]),
     }
 }
 
