@@ -2,10 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 
+use thread_priority::{
+    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::Result;
@@ -57,10 +62,10 @@ fn requests(clusters: &[Cluster]) -> Vec<String> {
     ]
 }
 
-/// Readers that go on until they are stopped.
+/// Readers that run until they are stopped.
 pub(crate) struct Readers {
-    tasks: JoinSet<()>,
-    stop: Arc<AtomicBool>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<std::io::Result<()>>,
 }
 
 /// What they got.
@@ -73,30 +78,42 @@ pub(crate) struct Counts {
 }
 
 impl Readers {
-    pub(crate) fn start(addr: SocketAddr, count: usize, clusters: &[Cluster], counts: &Arc<Counts>) -> Self {
-        let requests = Arc::new(requests(clusters));
-        let stop = Arc::<AtomicBool>::default();
-        let mut tasks = JoinSet::new();
-        for number in 0..count {
-            let (requests, stop, counts) = (requests.clone(), stop.clone(), counts.clone());
-            tasks.spawn(async move {
-                for path in requests.iter().cycle().skip(number % requests.len()) {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    if let Err(error) = read(addr, path, &counts).await {
-                        eprintln!("{path}: {error}");
-                    }
+    /// Starts them on a thread with the lowest priority: they stand for clients on other machines, which take no CPU time from
+    /// the server.
+    pub(crate) fn start(addr: SocketAddr, count: usize, clusters: &[Cluster], counts: &Arc<Counts>) -> Result<Self> {
+        let (requests, counts) = (Arc::new(requests(clusters)), counts.clone());
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("readers".to_owned());
+        let thread = thread.spawn(move || {
+            let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+            set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
+                .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let mut tasks = JoinSet::new();
+                for number in 0..count {
+                    tasks.spawn(read_on(addr, requests.clone(), number, counts.clone()));
                 }
+                let _ = stopped.await;
+                tasks.shutdown().await;
             });
-        }
-        Readers { tasks, stop }
+            Ok(())
+        })?;
+        Ok(Readers { stop, thread })
     }
 
     /// Stops them where they are.
-    pub(crate) async fn stop(mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.tasks.shutdown().await;
+    pub(crate) fn stop(self) -> Result<()> {
+        drop(self.stop);
+        Ok(self.thread.join().map_err(|_| "the readers' thread panicked")??)
+    }
+}
+
+async fn read_on(addr: SocketAddr, requests: Arc<Vec<String>>, number: usize, counts: Arc<Counts>) {
+    for path in requests.iter().cycle().skip(number % requests.len()) {
+        if let Err(error) = read(addr, path, &counts).await {
+            eprintln!("{path}: {error}");
+        }
     }
 }
 

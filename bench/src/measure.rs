@@ -258,9 +258,9 @@ impl<'a> Bench<'a> {
         let (mut alone, mut beside) = (Vec::new(), Vec::new());
         for turn in 0..self.turns {
             alone.push(sample(&load, self.turn, turn).await?);
-            let readers = heavy::Readers::start(server.addr, READERS, &fleet.clusters, &counts);
+            let readers = heavy::Readers::start(server.addr, READERS, &fleet.clusters, &counts)?;
             beside.push(sample(&load, self.turn, turn).await?);
-            readers.stop().await;
+            readers.stop()?;
             let p99 = |samples: &[Sample]| samples[turn].tally.p99.as_micros();
             eprintln!(
                 "heavy reads, turn {} of {}: p99 {} µs and {} µs",

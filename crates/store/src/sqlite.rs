@@ -69,8 +69,13 @@ impl Sqlite {
         let writer = Arc::new(Writer::new(Turn::new(Some(file.prepare().await?))));
         let options = file.options.clone().pragma("query_only", "ON");
         let options = options.pragma("cache_size", "-2048");
+        // Each connection has a thread, which inherits the priority of the thread that opens it. So all are opened now and kept:
+        // one that a heavy read opened would stay at that read's low priority.
         let pool = SqlitePoolOptions::new()
+            .min_connections(4)
             .max_connections(4)
+            .idle_timeout(None)
+            .max_lifetime(None)
             .acquire_timeout(Duration::from_secs(5))
             .test_before_acquire(false);
         let log_readers = pool.clone().connect_lazy_with(options.clone().row_buffer_size(2));

@@ -13,8 +13,6 @@ use crate::tokens::Right;
 
 /// How long such a read may wait for a place and work, until its reply begins.
 pub const DEADLINE: Duration = Duration::from_secs(30);
-/// How much lower the priority of these threads is than that of the ones that answer polls, as `nice` counts.
-const NICENESS: i32 = 5;
 
 /// Who reads. Each class has places of its own, so that no other class can make it wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,13 +184,12 @@ impl App {
     }
 }
 
-/// Runs a heavy read on a thread of its own: threads of the runtime's pool are shared with writes, which must not get the
-/// lower priority.
+/// Runs a heavy read on a new thread with the lowest priority. Threads of the runtime's pool are shared with writes, which must
+/// not get that priority.
 pub fn on_a_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Stop> {
     let run = move || {
-        // Elsewhere it would be the whole process.
         #[cfg(target_os = "linux")]
-        let _as_it_is = rustix::process::nice(NICENESS);
+        lowest_priority();
         work();
     };
     let thread = std::thread::Builder::new().name("heavy-read".to_owned());
@@ -202,5 +199,17 @@ pub fn on_a_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Stop> {
             tracing::error!(%error, "cannot start a thread");
             Err(Stop::Panicked)
         }
+    }
+}
+
+/// Lets this thread run only while no other thread wants the CPU: a thread that answers polls interrupts it at once. A high
+/// niceness is not enough, because the kernel lets a thread run to the end of its slice of some milliseconds.
+#[cfg(target_os = "linux")]
+fn lowest_priority() {
+    use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let thread = thread_priority::thread_native_id();
+    if let Err(error) = thread_priority::set_thread_priority_and_policy(thread, ThreadPriority::Min, idle) {
+        tracing::debug!(?error, "a heavy read keeps the usual priority");
     }
 }

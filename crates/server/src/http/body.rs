@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::app::reads::{Class, Client, Stop, Turn, on_a_thread};
 
 /// How much is sent at a time.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 16 << 10;
 /// A client that takes less than this on average, after a while of grace, is cut off: it holds a place that others wait for.
 const GRACE: Duration = Duration::from_secs(10);
 const LEAST_PER_SECOND: u64 = 256 << 10;
@@ -54,7 +54,11 @@ fn streamed(first: Bytes, rest: mpsc::Receiver<io::Result<Bytes>>, client: Clien
     let pieces = stream::unfold((Some(first), rest, client), |(first, mut rest, client)| async move {
         let piece = match first {
             Some(first) => Ok(first),
-            None => rest.recv().await?,
+            None => {
+                // A client that reads fast must not keep this thread: polls get their turn between two pieces.
+                tokio::task::yield_now().await;
+                rest.recv().await?
+            }
         };
         Some((piece, (None, rest, client)))
     });
