@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny firestone generate verify docs docs-check bench scale soak fuzz clean
+.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny advisories firestone generate verify docs docs-check bench scale soak fuzz clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -50,8 +50,12 @@ lint: shellcheck ## Format and lint, warnings denied.
 shellcheck: ## Every shell script.
 	scripts/shellcheck.sh
 
-deny: ## Licences, sources and bans of the dependencies.
-	scripts/cargo-deny.sh
+deny: ## Licences, sources and bans of the dependencies; and that each is used.
+	scripts/cargo-deny.sh bans licenses sources
+	scripts/cargo-machete.sh
+
+advisories: ## Known vulnerabilities of the dependencies (needs the advisory database on github.com).
+	scripts/cargo-deny.sh advisories
 
 firestone: $(PYTHON_TOOLS)/ready ## The shipped kinds are valid Firestone resources; the OpenAPI document is valid.
 	scripts/check-firestone.sh $(PYTHON_TOOLS)/bin

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Licences, sources and bans of the dependencies; installs cargo-deny where it is missing.
+# Runs the checks of cargo-deny that are named as arguments; installs it where it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.20.2
@@ -7,4 +7,4 @@ if ! cargo deny --version 2>/dev/null | grep -qF "$version"; then
   echo "installing cargo-deny $version" >&2
   cargo install --quiet --locked "cargo-deny@$version"
 fi
-cargo deny --all-features check bans licenses sources
+cargo deny --all-features check "$@"

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Finds dependencies that no crate uses, with cargo-machete, which it installs where it is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=0.9.2
+if ! cargo machete --version 2>/dev/null | grep -qF "$version"; then
+  echo "installing cargo-machete $version" >&2
+  cargo install --quiet --locked "cargo-machete@$version"
+fi
+cargo machete
