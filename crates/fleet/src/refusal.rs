@@ -83,6 +83,24 @@ pub enum Reason {
     Conflict,
 }
 
+impl Reason {
+    /// The name of the reason on the wire: the last segment of a problem's `type`, and the value in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Invalid => "invalid",
+            Reason::NotFound => "not-found",
+            Reason::Exists => "exists",
+            Reason::InUse => "in-use",
+            Reason::Contract => "contract",
+            Reason::Protected => "protected",
+            Reason::Stale => "stale",
+            Reason::RemovalBudget => "removal-budget",
+            Reason::PlanChanged => "plan-changed",
+            Reason::Conflict => "conflict",
+        }
+    }
+}
+
 /// What a change would remove, against the budget for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Removals {
