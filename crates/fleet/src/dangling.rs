@@ -27,13 +27,12 @@ impl Dangling {
             dangling.references.insert((kind.clone(), id.clone()), users);
         }
         for kind in fleet.kinds().definitions() {
-            let (Some(all), Some(field)) = (fleet.definitions(&kind.name), &kind.flux.depends_on) else {
+            let Some(all) = fleet.definitions(&kind.name) else {
                 continue;
             };
             for definition in all.iter() {
-                let named = definition.value()[field].as_array().into_iter().flatten();
-                let missing = named.filter_map(|id| id.as_str()).filter(|id| all.get(id).is_none());
-                for id in missing {
+                let dependencies = kind.dependencies(definition.value());
+                for id in dependencies.filter(|id| all.get(id).is_none()) {
                     let holders = dangling.dependencies.entry((kind.name.clone(), id.into())).or_default();
                     holders.insert(definition.document.id.clone());
                 }

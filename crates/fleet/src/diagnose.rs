@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::inputs::{self, Effective, reference_id, references};
 use crate::kind::Kind;
@@ -75,7 +75,7 @@ impl Fleet {
                 continue;
             };
             let effective = Effective::new(kind, definition.value(), reference, document);
-            if !is_off(&kind.flux.off, &effective) {
+            if !effective.is_off() {
                 found.extend(ignored(kind, &effective));
             }
         }
@@ -86,7 +86,7 @@ impl Fleet {
     }
 
     fn stalls_of(&self, kind: &Kind, document: &Value) -> Vec<Diagnostic> {
-        let (Some(definitions), Some(field)) = (self.definitions(&kind.name), &kind.flux.depends_on) else {
+        let Some(definitions) = self.definitions(&kind.name).filter(|_| kind.flux.depends_on.is_some()) else {
             return Vec::new();
         };
         let mut running = BTreeMap::new();
@@ -96,15 +96,14 @@ impl Fleet {
                 continue;
             };
             let effective = Effective::new(kind, definition.value(), reference, document);
-            if !is_off(&kind.flux.off, &effective) {
-                let rule = kind.render(|field| effective.get(field));
+            if !effective.is_off() {
+                let rule = effective.render();
                 running.insert(id, (definition, rule.map(|rule| rule.object.as_str())));
             }
         }
         let mut found = Vec::new();
         for (id, (definition, object)) in &running {
-            let dependencies = definition.value()[field].as_array().into_iter().flatten();
-            for dependency in dependencies.filter_map(Value::as_str) {
+            for dependency in kind.dependencies(definition.value()) {
                 let detail = match running.get(dependency) {
                     None => format!("waits for \"{dependency}\", which does not run on this cluster"),
                     Some((_, other)) if other != object => format!(
@@ -123,7 +122,7 @@ impl Fleet {
 
 /// What an input has and the object that Flux makes of it has no use for.
 fn ignored(kind: &Kind, effective: &Effective<'_>) -> Vec<Diagnostic> {
-    let Some(rule) = kind.render(|field| effective.get(field)) else {
+    let Some(rule) = effective.render() else {
         return Vec::new();
     };
     let id = effective.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -163,9 +162,4 @@ impl Diagnostic {
             detail,
         }
     }
-}
-
-/// Whether Flux garbage-collects an input though it stays in the list.
-pub fn is_off(off: &Map<String, Value>, effective: &Effective<'_>) -> bool {
-    !off.is_empty() && off.iter().all(|(field, value)| effective.get(field) == Some(value))
 }

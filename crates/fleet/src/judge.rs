@@ -2,6 +2,7 @@
 //! budget, in this order. Pure.
 
 use crate::budget::{Held, Recent, hold};
+pub use crate::effect::Detail;
 use crate::effect::Effect;
 use crate::log::{Digest, Removed};
 use crate::operation::Operation;
@@ -27,15 +28,6 @@ pub struct Guard<'a> {
     /// None: there is no budget.
     pub budget: Option<usize>,
     pub confirmation: Confirmation,
-}
-
-/// How closely the effect of a change is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// Everything that clusters are told differently: a plan.
-    Full,
-    /// Only what they lose, which is enough to judge a write.
-    Losses,
 }
 
 /// A change that no rule but the budget is against.

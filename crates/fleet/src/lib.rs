@@ -12,6 +12,7 @@ pub mod diff;
 pub mod document;
 pub mod effect;
 pub mod files;
+mod graph;
 pub mod history;
 pub mod inputs;
 pub mod integrity;

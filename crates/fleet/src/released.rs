@@ -34,18 +34,18 @@ pub(crate) struct Had {
 
 impl Had {
     fn of(input: &Input<'_>) -> Option<Had> {
-        let road = input.object?;
+        let object = input.object?;
         Some(Had {
             id: input.id.to_owned(),
-            object: road.map(|(object, _)| object.to_owned()),
-            source: road.and_then(|(_, source)| source).map(str::to_owned),
+            object: object.map(|(object, _)| object.to_owned()),
+            source: object.and_then(|(_, source)| source).map(str::to_owned),
         })
     }
 
     /// Whether Flux keeps it when it is told `input` of that id instead.
     pub(crate) fn is_kept_by(&self, input: &Input<'_>) -> bool {
-        let road = self.object.as_deref().map(|object| (object, self.source.as_deref()));
-        input.object == Some(road)
+        let object = self.object.as_deref().map(|object| (object, self.source.as_deref()));
+        input.object == Some(object)
     }
 }
 

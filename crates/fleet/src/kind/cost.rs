@@ -90,8 +90,8 @@ impl Place {
         }
     }
 
-    fn wider(self, by: usize) -> Place {
-        self.beside(Place { width: by, schemas: 0 })
+    fn of_width(width: usize) -> Place {
+        Place { width, schemas: 0 }
     }
 
     fn times(self, count: usize) -> Place {
@@ -214,7 +214,7 @@ impl Scales {
         width
     }
 
-    /// A schema, with all that is in it. Gives what one place at or below where it applies is held against.
+    /// Weighs a schema with everything in it. Gives what one place at or below the schema's own is checked against.
     fn schema(&mut self, schema: &Value, pointer: &str) -> Place {
         let Value::Object(schema) = schema else {
             return Place::default();
@@ -224,7 +224,7 @@ impl Scales {
             width: SCHEMA_WIDTH,
             schemas: 1,
         };
-        // Of these one applies to a place: a property, or what is said for all others.
+        // Only one of these applies to a place: a property, or the schema for all others.
         let mut below = Place::default();
         let mut again = 1_usize;
         for (key, value) in schema {
@@ -233,34 +233,9 @@ impl Scales {
             }
             let at = format!("{pointer}{}", segment(key));
             match (key.as_str(), value) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(_)) => {
-                    let detail = "a schema may not refer to another place: only properties, items and \
-                                  additionalProperties may, to \"#/components/schemas/<singular>_ref\"";
-                    self.faults.push(Violation::new(at, detail));
-                }
-                ("pattern", Value::String(pattern)) => here = here.wider(self.schema_pattern(pattern, &at)),
-                ("enum" | "const", _) => {
-                    self.add(of_values(value), &at);
-                    // Strings and integers are looked up, everything else is compared in turn.
-                    let options = value.as_array().filter(|_| key == "enum");
-                    let is_quick = |options: &Vec<Value>| {
-                        options.iter().all(Value::is_string) || options.iter().all(Value::is_i64)
-                    };
-                    here = here.wider(if options.is_some_and(is_quick) {
-                        0
-                    } else {
-                        values(value)
-                    });
-                }
-                ("properties", Value::Object(named)) => {
-                    for (name, schema) in named {
-                        below = below.or(self.schema(schema, &format!("{at}{}", segment(name))));
-                    }
-                }
-                ("prefixItems", Value::Array(items)) => {
-                    for (n, schema) in items.iter().enumerate() {
-                        below = below.or(self.schema(schema, &format!("{at}/{n}")));
-                    }
+                ("properties", Value::Object(_)) | ("prefixItems", Value::Array(_)) => {
+                    let inner = self.schemas(value, &at);
+                    below = inner.into_iter().fold(below, Place::or);
                 }
                 ("items" | "additionalProperties", _) => below = below.or(self.schema(value, &at)),
                 ("unevaluatedProperties" | "unevaluatedItems", _) => {
@@ -268,38 +243,71 @@ impl Scales {
                     again = again.saturating_mul(UNEVALUATED);
                     here = here.beside(self.schema(value, &at));
                 }
-                ("patternProperties", Value::Object(named)) => {
-                    for (name, schema) in named {
-                        let at = format!("{at}{}", segment(name));
-                        here = here.wider(self.schema_pattern(name, &at));
-                        here = here.beside(self.schema(schema, &at));
-                    }
-                }
-                ("dependentSchemas" | "dependencies", Value::Object(named)) => {
-                    for (name, schema) in named {
-                        here = here.beside(self.schema(schema, &format!("{at}{}", segment(name))));
-                    }
-                }
-                // Not applied, or no schemas.
-                (
-                    "$defs" | "definitions" | "default" | "examples" | "example" | "required" | "dependentRequired",
-                    _,
-                ) => {
-                    self.add(of_values(value), &at);
-                }
-                (key, _) if key.starts_with("x-") => self.add(of_values(value), &at),
-                // All others apply beside each other: allOf, anyOf, oneOf, not, if, contains, and what is not known here.
-                (_, Value::Object(_)) => here = here.beside(self.schema(value, &at)),
-                (_, Value::Array(branches)) => {
-                    for (n, schema) in branches.iter().enumerate() {
-                        here = here.beside(self.schema(schema, &format!("{at}/{n}")));
-                    }
-                }
-                (_, Value::String(text)) => self.add(text.len(), &at),
-                _ => {}
+                (key, value) => here = here.beside(self.keyword(key, value, &at)),
             }
         }
         here.beside(below).times(again)
+    }
+
+    /// The schemas of an object or an array, each by itself.
+    fn schemas(&mut self, all: &Value, pointer: &str) -> Vec<Place> {
+        let mut places = Vec::new();
+        for (name, schema) in all.as_object().into_iter().flatten() {
+            places.push(self.schema(schema, &format!("{pointer}{}", segment(name))));
+        }
+        for (n, schema) in all.as_array().into_iter().flatten().enumerate() {
+            places.push(self.schema(schema, &format!("{pointer}/{n}")));
+        }
+        places
+    }
+
+    /// A keyword that applies to the same place as its schema. Gives what it adds to that place.
+    fn keyword(&mut self, key: &str, value: &Value, at: &str) -> Place {
+        match (key, value) {
+            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(_)) => {
+                let detail = "a schema may not refer to another place: only properties, items and \
+                              additionalProperties may, to \"#/components/schemas/<singular>_ref\"";
+                self.faults.push(Violation::new(at, detail));
+            }
+            ("pattern", Value::String(pattern)) => return Place::of_width(self.schema_pattern(pattern, at)),
+            ("enum" | "const", _) => {
+                self.add(of_values(value), at);
+                return Place::of_width(options_width(key, value));
+            }
+            ("patternProperties", Value::Object(named)) => {
+                let patterns = named
+                    .keys()
+                    .map(|name| self.schema_pattern(name, &format!("{at}{}", segment(name))));
+                let width = patterns.fold(0, usize::saturating_add);
+                let schemas = self.schemas(value, at).into_iter();
+                return schemas.fold(Place::of_width(width), Place::beside);
+            }
+            // These do not apply schemas to the document.
+            ("$defs" | "definitions" | "default" | "examples" | "example" | "required" | "dependentRequired", _) => {
+                self.add(of_values(value), at);
+            }
+            (key, _) if key.starts_with("x-") => self.add(of_values(value), at),
+            ("dependentSchemas" | "dependencies", Value::Object(_)) | (_, Value::Array(_)) => {
+                let schemas = self.schemas(value, at).into_iter();
+                return schemas.fold(Place::default(), Place::beside);
+            }
+            // All others apply at once: allOf, anyOf, oneOf, not, if, contains, and keywords that are not known here.
+            (_, Value::Object(_)) => return self.schema(value, at),
+            (_, Value::String(text)) => self.add(text.len(), at),
+            _ => {}
+        }
+        Place::default()
+    }
+}
+
+/// What an `enum` or `const` adds to its place: strings and integers are looked up, other options are compared one by one.
+fn options_width(key: &str, value: &Value) -> usize {
+    let options = value.as_array().filter(|_| key == "enum");
+    let is_quick = |options: &Vec<Value>| options.iter().all(Value::is_string) || options.iter().all(Value::is_i64);
+    if options.is_some_and(is_quick) {
+        0
+    } else {
+        values(value)
     }
 }
 

@@ -1,6 +1,57 @@
 //! The names of a kind: `network_policy` in its file, `network_policies` on its route, `network-policy` on the command line.
 
-use super::{CLUSTERS, Flux};
+use serde_json::Value;
+
+use super::{CLUSTERS, DECOMMISSIONS, Flux, KINDS, RELEASED_NAMES};
+use crate::refusal::Violation;
+
+/// Names that a kind may not have: they are routes of the API, or reserved for some.
+const RESERVED: [&str; 25] = [
+    "api",
+    "audit",
+    "backup",
+    "batch",
+    "changes",
+    DECOMMISSIONS,
+    "diff",
+    "docs",
+    "events",
+    "export",
+    "flux",
+    "health",
+    "import",
+    KINDS,
+    "metrics",
+    "openapi",
+    "plan",
+    "plans",
+    "problems",
+    "ready",
+    RELEASED_NAMES,
+    "restore",
+    "revisions",
+    "rollback",
+    "undo",
+];
+
+/// The name of a kind, from its document: the plural. The only thing that is read before a kind is checked.
+pub fn name_of(document: &Value) -> Result<String, Violation> {
+    let Some(kind) = document.get("kind").and_then(Value::as_str) else {
+        return Err(Violation::new("/kind", "a kind's document names its kind, as a string"));
+    };
+    let given = document.pointer("/schema/x-flux/plural").and_then(Value::as_str);
+    let name = given.map_or_else(|| plural(kind), str::to_owned);
+    if !well_formed(kind) || !well_formed(&name) {
+        return Err(Violation::new(
+            "/kind",
+            "a kind's name is lower-case letters, digits and underscores, begins with a letter and has at most 63 characters",
+        ));
+    }
+    if RESERVED.contains(&name.as_str()) {
+        return Err(Violation::new("/kind", format!("\"{name}\" is a route of this API")));
+    }
+    Ok(name)
+}
 
 /// The names of a kind besides its plural.
 #[derive(Clone, Debug)]

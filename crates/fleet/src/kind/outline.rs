@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::draft::items_of;
+use super::filters::{Filter, read_filters};
 use super::names::{self, Names};
-use super::{Filter, Flux, items_of, read_filters, schema, text};
+use super::{Flux, schema, text};
 
 /// What the document of a kind says. What this release cannot read is left out.
 #[derive(Clone, Debug)]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::cost::{self, Cost, MOST_KINDS, MOST_TEXT, MOST_WEIGHT, MOST_WEIGHT_OF_ALL, MOST_WIDTH, Scales};
-use super::{CLUSTERS, Draft, Kind};
+use super::draft::{Draft, Reference};
+use super::{CLUSTERS, Kind};
 use crate::json::Json;
 use crate::refusal::Violation;
 
@@ -18,166 +19,58 @@ pub struct Kinds {
     by_path: BTreeMap<String, Arc<Kind>>,
 }
 
-/// A kind's document with what wrote it.
+/// A kind's document, and its origin.
 pub(crate) type Source = (Json, Option<Arc<str>>);
 
 /// What is wrong, by kind.
 pub(crate) type Failures = Vec<(String, Vec<Violation>)>;
 
-/// Where kinds come from.
+/// Whether the cost of kinds is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// From a store, which took them once: it must stay readable, whatever they cost.
+    /// They come from a store that accepted them: it must stay readable, whatever they cost.
     Stored,
-    /// From somebody who puts them now: they are held against what kinds may cost.
+    /// They come from a request: their cost is checked.
     Given,
 }
 
-/// How clusters refer to each kind: by its singular, the array and the schema of a reference.
-type References = BTreeMap<String, (String, Arc<Value>)>;
-
-/// A kind on its way into the registry.
-enum Part<'a> {
-    /// It is as it was: compiling it is most of the work.
-    Old(Arc<Kind>),
-    New(Box<New<'a>>),
-}
-
-struct New<'a> {
-    draft: Draft,
-    source: &'a Source,
-    parsed: Value,
-    schema: Value,
-    errors: Vec<Violation>,
-    depends: bool,
-    cost: Option<Cost>,
-}
+/// How clusters refer to each kind, by singular.
+type References = BTreeMap<String, Reference>;
 
 impl Kinds {
-    /// Builds the registry, or says for each kind what is wrong with it. What is as it was `before` is taken from there.
+    /// Builds the registry, or says for each kind what is wrong with it. Unchanged kinds are taken from `before`.
     pub(crate) fn build<'a>(
         sources: impl IntoIterator<Item = (&'a Arc<str>, &'a Source)>,
-        before: &Kinds,
+        before: &'a Kinds,
         trust: Trust,
     ) -> Result<Kinds, Failures> {
-        let sources: Vec<_> = sources.into_iter().collect();
-        if trust == Trust::Given && sources.len() > MOST_KINDS.max(before.by_name.len()) {
-            let added = sources.iter().find(|(name, _)| before.get(name).is_none());
-            let detail = format!("there would be {} kinds, and there may be {MOST_KINDS}", sources.len());
-            let name = added.map(|(name, _)| name.to_string()).unwrap_or_default();
-            return Err(vec![(name, vec![Violation::new("/kind", detail)])]);
-        }
-        let length: usize = sources.iter().map(|(_, (document, _))| document.as_str().len()).sum();
-        let before_length = || before.iter().map(|kind| kind.document.as_str().len()).sum();
-        if trust == Trust::Given && length > MOST_TEXT && length > before_length() {
-            let changed = sources
-                .iter()
-                .find(|(name, source)| before.unchanged(name, source).is_none());
-            let detail = format!(
-                "with this the documents of all kinds are {length} bytes long, and {MOST_TEXT} are allowed together: \
-                 shorten descriptions and examples, or delete a kind"
-            );
-            let name = changed.map(|(name, _)| name.to_string()).unwrap_or_default();
-            return Err(vec![(name, vec![Violation::new("/schema", detail)])]);
-        }
-        let mut failed = Vec::new();
-        let mut drafts = BTreeMap::new();
-        let mut references = References::new();
-        for (name, source) in &sources {
-            if let Some(old) = before.unchanged(name, source) {
-                references.extend(old.reference());
-                continue;
-            }
-            let parsed = source.0.parse();
-            match Draft::read(&parsed, trust) {
-                Ok(draft) => {
-                    references.extend(draft.reference());
-                    drafts.insert(*name, (draft, parsed));
-                }
-                Err(errors) => failed.push((super::name_of(&parsed).unwrap_or_default(), errors)),
-            }
-        }
-        let moved = references != before.references();
-        let mut parts = Vec::new();
-        let mut weight = 0;
-        let too_heavy = |weight: usize| {
-            trust == Trust::Given
-                && weight > MOST_WEIGHT_OF_ALL
-                && weight > before.iter().map(|kind| kind.cost().weight).sum()
+        let mut build = Build {
+            sources: sources.into_iter().collect(),
+            before,
+            trust,
+            failed: Vec::new(),
         };
-        let mut given = String::new();
-        for (name, source) in sources {
-            let (draft, parsed) = match (drafts.remove(name), before.unchanged(name, source)) {
-                (Some(new), _) => {
-                    given = name.to_string();
-                    new
-                }
-                (None, Some(old)) if moved && old.depends => {
-                    let parsed = source.0.parse();
-                    let draft = Draft::read(&parsed, Trust::Stored);
-                    (draft.map_err(|errors| vec![(name.to_string(), errors)])?, parsed)
-                }
-                (None, Some(old)) => {
-                    weight += if trust == Trust::Given { old.cost().weight } else { 0 };
-                    parts.push(Part::Old(old.clone()));
-                    continue;
-                }
-                (None, None) => continue, // It failed.
-            };
-            let name = draft.name.clone();
-            match New::of(draft, source, parsed, &references, before, trust) {
-                Ok(new) => {
-                    weight += new.cost.unwrap_or_default().weight;
-                    parts.push(Part::New(Box::new(new)));
-                }
-                Err((errors, seen)) => {
-                    weight += seen;
-                    failed.push((name, errors));
-                }
-            }
-            if too_heavy(weight) {
-                break;
-            }
+        if trust == Trust::Given {
+            build.check_count()?;
+            build.check_text()?;
         }
-        // Before any of them is compiled.
-        if too_heavy(weight) {
-            let most = MOST_WEIGHT_OF_ALL >> 20;
-            let detail = format!("with this the kinds take more than {most} MiB of memory together");
-            failed.push((given, vec![Violation::new("/schema", detail)]));
-            return Err(failed);
-        }
-        let mut kinds = Kinds::default();
-        for part in parts {
-            let kind = match part {
-                Part::Old(kind) => kind,
-                Part::New(new) => {
-                    let name = new.draft.name.clone();
-                    match new.into_kind() {
-                        Ok(kind) => Arc::new(kind),
-                        Err(errors) => {
-                            failed.push((name, errors));
-                            continue;
-                        }
-                    }
-                }
-            };
-            if let Err(error) = kinds.admit(&kind) {
-                failed.push((kind.name.to_string(), vec![error]));
-            }
-        }
-        if failed.is_empty() { Ok(kinds) } else { Err(failed) }
+        let (drafts, references) = build.read();
+        let parts = build.weigh(drafts, &references)?;
+        build.compile(parts)
     }
 
-    /// The kind of this name, if it was made from this document.
+    /// The kind of this name, if it was built from this document.
     pub(crate) fn unchanged(&self, name: &str, (document, origin): &Source) -> Option<&Arc<Kind>> {
         self.get(name)
             .filter(|kind| kind.document == *document && kind.origin == *origin)
     }
 
     fn references(&self) -> References {
-        self.iter().filter_map(|kind| kind.reference()).collect()
+        let references = self.iter().filter_map(|kind| kind.reference.clone());
+        references.map(Reference::by_singular).collect()
     }
 
+    /// Adds a kind, unless another one has one of its names.
     fn admit(&mut self, kind: &Arc<Kind>) -> Result<(), Violation> {
         let taken =
             |what: &str, other: &Kind| Violation::new("/kind", format!("kind \"{}\" has the same {what}", other.name));
@@ -223,15 +116,178 @@ impl Kinds {
     }
 }
 
-impl Kind {
-    fn reference(&self) -> Option<(String, (String, Arc<Value>))> {
-        let reference = (self.references.clone()?, self.reference.clone()?);
-        Some((self.singular.clone(), reference))
+/// A registry that is being built. Kinds are read, then weighed, and compiled only if they are light enough.
+struct Build<'a> {
+    sources: Vec<(&'a Arc<str>, &'a Source)>,
+    before: &'a Kinds,
+    trust: Trust,
+    failed: Failures,
+}
+
+/// A kind's document, and the draft that was read from it.
+type Read = (Draft, Value);
+
+/// A kind that is ready for the registry.
+enum Part<'a> {
+    /// Unchanged: not compiled again, since compiling is most of the work.
+    Old(Arc<Kind>),
+    New(Box<New<'a>>),
+}
+
+impl<'a> Build<'a> {
+    fn check_count(&self) -> Result<(), Failures> {
+        let count = self.sources.len();
+        if count <= MOST_KINDS.max(self.before.by_name.len()) {
+            return Ok(());
+        }
+        let added = self.sources.iter().find(|(name, _)| self.before.get(name).is_none());
+        let name = added.map(|(name, _)| name.to_string()).unwrap_or_default();
+        let detail = format!("there would be {count} kinds, and there may be {MOST_KINDS}");
+        Err(vec![(name, vec![Violation::new("/kind", detail)])])
+    }
+
+    fn check_text(&self) -> Result<(), Failures> {
+        let length: usize = self.sources.iter().map(|(_, (body, _))| body.as_str().len()).sum();
+        let before = || self.before.iter().map(|kind| kind.document.as_str().len()).sum();
+        if length <= MOST_TEXT || length <= before() {
+            return Ok(());
+        }
+        let mut sources = self.sources.iter();
+        let changed = sources.find(|(name, source)| self.before.unchanged(name, source).is_none());
+        let name = changed.map(|(name, _)| name.to_string()).unwrap_or_default();
+        let detail = format!(
+            "with this the documents of all kinds are {length} bytes long, and {MOST_TEXT} are allowed together: \
+             shorten descriptions and examples, or delete a kind"
+        );
+        Err(vec![(name, vec![Violation::new("/schema", detail)])])
+    }
+
+    /// Reads the changed kinds. Gives the references to all kinds, changed or not.
+    fn read(&mut self) -> (BTreeMap<&'a Arc<str>, Read>, References) {
+        let mut drafts = BTreeMap::new();
+        let mut references = References::new();
+        for (name, source) in &self.sources {
+            if let Some(old) = self.before.unchanged(name, source) {
+                references.extend(old.reference.clone().map(Reference::by_singular));
+                continue;
+            }
+            let parsed = source.0.parse();
+            match Draft::read(&parsed, self.trust) {
+                Ok(draft) => {
+                    references.extend(draft.reference().map(Reference::by_singular));
+                    drafts.insert(*name, (draft, parsed));
+                }
+                Err(errors) => {
+                    let name = super::name_of(&parsed).unwrap_or_default();
+                    self.failed.push((name, errors));
+                }
+            }
+        }
+        (drafts, references)
+    }
+
+    /// Gives every kind its schema and adds up what they cost, before any is compiled.
+    fn weigh(
+        &mut self,
+        mut drafts: BTreeMap<&Arc<str>, Read>,
+        references: &References,
+    ) -> Result<Vec<Part<'a>>, Failures> {
+        let references_changed = *references != self.before.references();
+        let mut parts = Vec::new();
+        let mut weight = 0;
+        let mut last_given = String::new();
+        for (name, source) in self.sources.clone() {
+            let (draft, parsed) = match (drafts.remove(name), self.before.unchanged(name, source)) {
+                (Some(read), _) => {
+                    last_given = name.to_string();
+                    read
+                }
+                // Its schema contains references to other kinds, and they changed.
+                (None, Some(old)) if references_changed && old.depends => {
+                    let parsed = source.0.parse();
+                    let draft = Draft::read(&parsed, Trust::Stored);
+                    (draft.map_err(|errors| vec![(name.to_string(), errors)])?, parsed)
+                }
+                (None, Some(old)) => {
+                    weight += if self.trust == Trust::Given {
+                        old.cost().weight
+                    } else {
+                        0
+                    };
+                    parts.push(Part::Old(old.clone()));
+                    continue;
+                }
+                // It could not be read.
+                (None, None) => continue,
+            };
+            let name = draft.name.clone();
+            match New::of(draft, source, parsed, references, self.before, self.trust) {
+                Ok(new) => {
+                    weight += new.cost.unwrap_or_default().weight;
+                    parts.push(Part::New(Box::new(new)));
+                }
+                Err((errors, seen)) => {
+                    weight += seen;
+                    self.failed.push((name, errors));
+                }
+            }
+            if self.is_too_heavy(weight) {
+                break;
+            }
+        }
+        if self.is_too_heavy(weight) {
+            let most = MOST_WEIGHT_OF_ALL >> 20;
+            let detail = format!("with this the kinds take more than {most} MiB of memory together");
+            self.failed.push((last_given, vec![Violation::new("/schema", detail)]));
+            return Err(std::mem::take(&mut self.failed));
+        }
+        Ok(parts)
+    }
+
+    fn is_too_heavy(&self, weight: usize) -> bool {
+        self.trust == Trust::Given
+            && weight > MOST_WEIGHT_OF_ALL
+            && weight > self.before.iter().map(|kind| kind.cost().weight).sum()
+    }
+
+    fn compile(self, parts: Vec<Part<'a>>) -> Result<Kinds, Failures> {
+        let mut failed = self.failed;
+        let mut kinds = Kinds::default();
+        for part in parts {
+            let kind = match part {
+                Part::Old(kind) => kind,
+                Part::New(new) => {
+                    let name = new.draft.name.clone();
+                    match new.into_kind() {
+                        Ok(kind) => Arc::new(kind),
+                        Err(errors) => {
+                            failed.push((name, errors));
+                            continue;
+                        }
+                    }
+                }
+            };
+            if let Err(error) = kinds.admit(&kind) {
+                failed.push((kind.name.to_string(), vec![error]));
+            }
+        }
+        if failed.is_empty() { Ok(kinds) } else { Err(failed) }
     }
 }
 
+/// A new or changed kind with its schema, not compiled yet.
+struct New<'a> {
+    draft: Draft,
+    source: &'a Source,
+    parsed: Value,
+    schema: Value,
+    errors: Vec<Violation>,
+    depends: bool,
+    cost: Option<Cost>,
+}
+
 impl<'a> New<'a> {
-    /// Gives a kind its schema, and holds it against what kinds may cost. If it is too much: what is, and what it weighed so far.
+    /// Gives a kind its schema, and checks its cost. On failure: the problems, and the weight that was counted until then.
     fn of(
         draft: Draft,
         source: &'a Source,
@@ -247,7 +303,7 @@ impl<'a> New<'a> {
             let name = target.strip_prefix("#/components/schemas/");
             let found = name.and_then(|name| references.get(name.strip_suffix("_ref")?));
             let unknown = "is not known: only \"#/components/schemas/<singular>_ref\" of a kind that exists is";
-            let (_, schema) = found.ok_or(unknown)?;
+            let schema = &found.ok_or(unknown)?.schema;
             depends.set(true);
             unfolded.set(unfolded.get().saturating_add(cost::of_values(schema)));
             if trust == Trust::Given && unfolded.get() > MOST_WEIGHT {
@@ -255,30 +311,16 @@ impl<'a> New<'a> {
             }
             Ok(Value::clone(schema))
         };
-        let arrays = references.values().map(|(array, schema)| (array.as_str(), &**schema));
-        let Some(schema) = draft.schema(arrays, &resolve, &mut errors) else {
+        let Some(schema) = draft.schema(references.values(), &resolve, &mut errors) else {
             return Err((errors, 0));
         };
         let cost = match trust {
             Trust::Stored => None,
             Trust::Given if super::is_built_in(&parsed) => Some(Cost::OF_OURS),
             Trust::Given => {
-                let old = before.get(&draft.name);
-                let was = old.map(|old| old.cost()).unwrap_or_default();
-                let mut scales = Scales::new(MOST_WEIGHT.max(was.weight));
-                let cost = scales.kind(&parsed, &schema, draft.at);
-                // What was taken once is no fault now. But it may become too much by what others change.
-                if old.is_some_and(|old| old.document == source.0) {
-                    scales.faults.clear();
-                }
-                if scales.faults.is_empty() && cost.width > MOST_WIDTH.max(was.width) {
-                    let detail = "one place in a document is held against too much: too many schemas or patterns beside \
-                                  each other, or unevaluatedProperties within each other";
-                    scales.faults.push(Violation::new(draft.at, detail));
-                }
-                let before_these = errors.len();
-                errors.extend(scales.faults.into_iter().chain(scales.too_heavy));
-                if errors.len() > before_these {
+                let (cost, too_much) = weigh(&draft, source, &parsed, &schema, before.get(&draft.name));
+                if !too_much.is_empty() {
+                    errors.extend(too_much);
                     return Err((errors, cost.weight));
                 }
                 Some(cost)
@@ -304,4 +346,27 @@ impl<'a> New<'a> {
             ..kind
         })
     }
+}
+
+/// The cost of a kind, and why it is too much. A kind may always cost what it did before.
+fn weigh(
+    draft: &Draft,
+    source: &Source,
+    parsed: &Value,
+    schema: &Value,
+    old: Option<&Arc<Kind>>,
+) -> (Cost, Vec<Violation>) {
+    let was = old.map(|old| old.cost()).unwrap_or_default();
+    let mut scales = Scales::new(MOST_WEIGHT.max(was.weight));
+    let cost = scales.kind(parsed, schema, draft.at);
+    // What an unchanged document was accepted with is not reported again. It may still become too heavy by the changes of others.
+    if old.is_some_and(|old| old.document == source.0) {
+        scales.faults.clear();
+    }
+    if scales.faults.is_empty() && cost.width > MOST_WIDTH.max(was.width) {
+        let detail = "one place in a document is held against too much: too many schemas or patterns beside \
+                      each other, or unevaluatedProperties within each other";
+        scales.faults.push(Violation::new(draft.at, detail));
+    }
+    (cost, scales.faults.into_iter().chain(scales.too_heavy).collect())
 }

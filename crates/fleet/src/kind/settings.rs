@@ -75,6 +75,17 @@ fn patterns<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Regex
 }
 
 impl Flux {
+    /// Reads the settings of a kind's schema. A problem is added to `errors`.
+    pub(super) fn read(schema: &Value, errors: &mut Vec<Violation>) -> Flux {
+        let Some(given) = schema.get("x-flux") else {
+            return Flux::default();
+        };
+        Flux::deserialize(given).unwrap_or_else(|error| {
+            errors.push(Violation::new("/schema/x-flux", error.to_string()));
+            Flux::default()
+        })
+    }
+
     /// Reads the settings, without those that this release cannot read.
     pub(super) fn read_leniently(given: &Value) -> Flux {
         let readable = |name: &str, value: &Value| {

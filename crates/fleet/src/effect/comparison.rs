@@ -1,0 +1,414 @@
+//! Compares what every DNS name is answered before and after a change.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::lists::{Input, List, ListEffect, inputs};
+use super::{ClusterEffect, Detail};
+use crate::diagnose::Diagnostic;
+use crate::document::Document;
+use crate::inputs::reference_id;
+use crate::json::{self, Json};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, RELEASED_NAMES};
+use crate::log::Change;
+use crate::released::{self, Remembered};
+use crate::snapshot::{Cluster, ClusterHead, Definitions, Fleet};
+
+pub(super) struct Comparison<'a> {
+    before: &'a Fleet,
+    after: &'a Fleet,
+    detail: Detail,
+    /// Whether kinds and definitions are the same in both: then only a cluster's own document can make a difference.
+    same_catalog: bool,
+    found: BTreeMap<(Arc<str>, Arc<str>), ClusterEffect>,
+}
+
+/// What a DNS name is answered.
+enum Told<'a> {
+    /// 404: Flux keeps what it has.
+    Unknown,
+    /// 404 as well, and what Flux has is recorded.
+    Released(&'a Document),
+    /// A decommissioned cluster: no inputs.
+    Nothing,
+    Cluster(&'a Arc<Cluster>),
+}
+
+impl<'a> Told<'a> {
+    fn by(fleet: &'a Fleet, dns: &str) -> Self {
+        match fleet.cluster_at(dns) {
+            Some(cluster) => Told::Cluster(cluster),
+            None if fleet.decommissions().contains_key(dns) => Told::Nothing,
+            None => fleet
+                .released_names()
+                .get(dns)
+                .map_or(Told::Unknown, |name| Told::Released(name)),
+        }
+    }
+
+    fn cluster(&self) -> Option<&'a Arc<Cluster>> {
+        match self {
+            Told::Cluster(cluster) => Some(cluster),
+            Told::Unknown | Told::Released(_) | Told::Nothing => None,
+        }
+    }
+}
+
+/// One fleet, as one DNS name sees it.
+struct Side<'a> {
+    fleet: &'a Fleet,
+    cluster: Option<&'a ClusterHead>,
+    document: Option<Value>,
+}
+
+impl<'a> Side<'a> {
+    fn new(fleet: &'a Fleet, told: &Told<'a>) -> Self {
+        let cluster = told.cluster();
+        Side {
+            fleet,
+            cluster: cluster.map(|cluster| cluster.head()),
+            document: cluster.map(|cluster| cluster.document().body.parse()),
+        }
+    }
+
+    fn list(&self, path: &str) -> List<'_> {
+        let inputs = || -> Option<Vec<Input<'_>>> {
+            let kind = self.fleet.kinds().at_path(path)?;
+            let definitions = self.fleet.definitions(&kind.name)?;
+            Some(inputs(kind, definitions, self.document.as_ref()?))
+        };
+        List {
+            inputs: inputs().unwrap_or_default(),
+            cluster: self.cluster,
+        }
+    }
+
+    fn answers(&self, path: &str) -> bool {
+        self.fleet.kinds().at_path(path).is_some()
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let kinds = self.fleet.kinds().definitions();
+        kinds.filter_map(|kind| kind.path.as_deref())
+    }
+
+    /// Dependencies that stall on the cluster.
+    fn stalls(&self) -> Vec<Diagnostic> {
+        let document = self.document.as_ref();
+        document.map_or_else(Vec::new, |document| self.fleet.stalls(document))
+    }
+}
+
+impl<'a> Comparison<'a> {
+    /// The effect on every cluster that may see a difference, in the order of ids. Some may see none.
+    pub(super) fn run(
+        before: &'a Fleet,
+        after: &'a Fleet,
+        changes: &[Change],
+        detail: Detail,
+    ) -> impl Iterator<Item = ClusterEffect> + use<> {
+        let is_catalog = |change: &Change| !matches!(&*change.kind, CLUSTERS | DECOMMISSIONS | RELEASED_NAMES);
+        let mut comparison = Comparison {
+            before,
+            after,
+            detail,
+            same_catalog: !changes.iter().any(is_catalog),
+            found: BTreeMap::new(),
+        };
+        let names = comparison.names_to_compare(changes);
+        for dns in &names {
+            comparison.compare_name(dns);
+        }
+        let mut definitions: BTreeMap<&Arc<str>, BTreeSet<&str>> = BTreeMap::new();
+        for change in changes.iter().filter(|change| is_catalog(change)) {
+            if &*change.kind != KINDS {
+                definitions.entry(&change.kind).or_default().insert(&change.id);
+            }
+        }
+        for (kind, ids) in definitions {
+            if let Some(changed) = ChangedDefinitions::new(before, after, kind, &ids) {
+                comparison.compare_users(&changed, &names);
+            }
+        }
+        comparison.found.into_values()
+    }
+
+    /// The DNS names of which every answer may differ: those of written clusters, those that no cluster has, and those of all
+    /// users of a kind that makes inputs differently now.
+    fn names_to_compare(&self, changes: &[Change]) -> BTreeSet<Arc<str>> {
+        let dns_key = |cluster: &Arc<Cluster>| cluster.head().dns_key.clone();
+        let mut names = BTreeSet::new();
+        for change in changes {
+            match &*change.kind {
+                CLUSTERS => {
+                    let both = [self.before.cluster(&change.id), self.after.cluster(&change.id)];
+                    names.extend(both.into_iter().flatten().map(dns_key));
+                }
+                DECOMMISSIONS | RELEASED_NAMES => {
+                    names.insert(change.id.clone());
+                }
+                KINDS => {
+                    let (old, new) = (self.before.kinds().get(&change.id), self.after.kinds().get(&change.id));
+                    if old.map(|kind| kind.input_settings()) != new.map(|kind| kind.input_settings()) {
+                        for fleet in [self.before, self.after] {
+                            let clusters = fleet.clusters().values();
+                            names.extend(clusters.filter(|cluster| cluster.refers_to(&change.id)).map(dns_key));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        names
+    }
+
+    fn entry(&mut self, cluster: &Cluster) -> &mut ClusterEffect {
+        let (id, head) = (&cluster.document().id, cluster.head());
+        let effect = || ClusterEffect {
+            id: id.clone(),
+            dns: head.dns.clone(),
+            environment: head.environment.clone(),
+            deleted: false,
+            before: None,
+            inputs: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let key = (id.clone(), head.dns_key.clone());
+        self.found.entry(key).or_insert_with(effect)
+    }
+
+    /// Compares every answer to one DNS name.
+    fn compare_name(&mut self, dns: &str) {
+        let (before, after) = (Told::by(self.before, dns), Told::by(self.after, dns));
+        let Some(cluster) = after.cluster().or(before.cluster()) else {
+            return;
+        };
+        if matches!(after, Told::Unknown | Told::Released(_)) || self.loses_nothing(&before, &after) {
+            return;
+        }
+        let (old, new) = (Side::new(self.before, &before), Side::new(self.after, &after));
+        let remembered = match before {
+            Told::Released(name) => released::remembered(name),
+            _ => Remembered::new(),
+        };
+        let lists = self.compare_paths(&old, &new, &remembered);
+        let warnings = match (self.detail, &after) {
+            (Detail::Full, Told::Cluster(_)) => new_stalls(&old, &new),
+            _ => Vec::new(),
+        };
+        let deleted = matches!((&before, &after), (Told::Cluster(_), Told::Nothing));
+        let effect = self.entry(cluster);
+        effect.deleted = deleted;
+        effect.before = before.cluster().map(|cluster| cluster.document().id.clone());
+        effect.inputs = lists;
+        effect.warnings = warnings;
+    }
+
+    /// Whether the documents' texts alone show that nothing is lost. Every write is checked for losses, and parsing a document
+    /// takes longer than the rest of the check.
+    fn loses_nothing(&self, before: &Told<'_>, after: &Told<'_>) -> bool {
+        let (Told::Cluster(old), Told::Cluster(new)) = (before, after) else {
+            return false;
+        };
+        self.detail == Detail::Losses && self.same_catalog && same_references(self.after, old, new)
+    }
+
+    fn compare_paths(
+        &self,
+        old: &Side<'_>,
+        new: &Side<'_>,
+        remembered: &Remembered,
+    ) -> Vec<(Arc<str>, Arc<ListEffect>)> {
+        let mut paths: BTreeSet<&str> = old.paths().chain(new.paths()).collect();
+        paths.extend(remembered.keys().map(String::as_str));
+        let lists = paths.into_iter().filter_map(|path| {
+            let new_list = new.list(path);
+            let mut effect = ListEffect::of(&old.list(path), &new_list, self.detail);
+            if let Some(had) = remembered.get(path) {
+                effect.compare_remembered(had, &new_list.inputs);
+            }
+            effect.unanswered = !new.answers(path);
+            (!effect.is_empty()).then(|| (Arc::from(path), Arc::new(effect)))
+        });
+        lists.collect()
+    }
+
+    /// Compares what changed definitions mean for the clusters that use them. Those clusters' documents did not change, so only
+    /// the references to the definitions are compared; and since most clusters have equal references, each comparison is done
+    /// once. Names in `compared` are done already.
+    fn compare_users(&mut self, changed: &ChangedDefinitions<'_>, compared: &BTreeSet<Arc<str>>) {
+        let objects = changed.objects_may_differ();
+        if self.detail == Detail::Losses && !objects {
+            return;
+        }
+        let may_stall = self.detail == Detail::Full && (objects || changed.dependencies_differ());
+        let mut known: HashMap<String, Arc<ListEffect>> = HashMap::new();
+        for user in changed.users() {
+            let Some(cluster) = self.after.cluster(user) else {
+                continue;
+            };
+            if compared.contains(&cluster.head().dns_key) {
+                continue;
+            }
+            if cluster.head().protected && objects {
+                // Whether the list becomes empty depends on the other references.
+                self.compare_name(&cluster.head().dns_key);
+                continue;
+            }
+            let picked = changed.pick(&cluster.document().body);
+            let list = match known.get(&picked) {
+                Some(list) => list.clone(),
+                None => {
+                    let list = Arc::new(changed.compare(&picked, self.detail));
+                    known.insert(picked, list.clone());
+                    list
+                }
+            };
+            let warnings = match may_stall {
+                true => {
+                    let told = Told::Cluster(cluster);
+                    new_stalls(&Side::new(self.before, &told), &Side::new(self.after, &told))
+                }
+                false => Vec::new(),
+            };
+            self.add_user(cluster, changed.path, list, warnings);
+        }
+    }
+
+    fn add_user(&mut self, cluster: &Cluster, path: &str, list: Arc<ListEffect>, warnings: Vec<Diagnostic>) {
+        if list.is_empty() && warnings.is_empty() {
+            return;
+        }
+        let effect = self.entry(cluster);
+        effect.before = Some(cluster.document().id.clone());
+        if !list.is_empty() {
+            effect.inputs.push((path.into(), list));
+        }
+        for warning in warnings {
+            if !effect.warnings.contains(&warning) {
+                effect.warnings.push(warning);
+            }
+        }
+    }
+}
+
+/// Dependencies of a cluster that stall now and did not before.
+fn new_stalls(old: &Side<'_>, new: &Side<'_>) -> Vec<Diagnostic> {
+    let known = old.stalls();
+    let mut found = new.stalls();
+    found.retain(|stall| !known.contains(stall));
+    found
+}
+
+/// Whether two documents have the same references, which most writes leave alone: then nothing is lost.
+fn same_references(fleet: &Fleet, old: &Cluster, new: &Cluster) -> bool {
+    let [Some(old), Some(new)] = [old, new].map(|cluster| cluster.document().body.fields()) else {
+        return false;
+    };
+    let mut kinds = fleet.kinds().definitions();
+    kinds.all(|kind| {
+        let Some(array) = kind.references.as_deref() else {
+            return true;
+        };
+        let [old, new] = [&old, &new].map(|fields| fields.text(array));
+        // Patches are the one part of an input that is not in its reference. Hardly any kind is turned off by them.
+        old == new && !kind.flux.off.contains_key("patches")
+    })
+}
+
+/// Definitions of one kind that a change writes. The kind exists before and after.
+struct ChangedDefinitions<'a> {
+    path: &'a str,
+    array: &'a str,
+    /// The kind and its definitions, before and after.
+    sides: [(&'a Kind, &'a Definitions); 2],
+    ids: &'a BTreeSet<&'a str>,
+}
+
+impl<'a> ChangedDefinitions<'a> {
+    fn new(before: &'a Fleet, after: &'a Fleet, kind: &str, ids: &'a BTreeSet<&'a str>) -> Option<Self> {
+        let side = |fleet: &'a Fleet| Some((&**fleet.kinds().get(kind)?, fleet.definitions(kind)?));
+        let (old, new) = (side(before)?, side(after)?);
+        Some(ChangedDefinitions {
+            path: new.0.path.as_deref()?,
+            array: new.0.references.as_deref()?,
+            sides: [old, new],
+            ids,
+        })
+    }
+
+    /// The clusters that refer to any of them, before or after.
+    fn users(&self) -> BTreeSet<&'a Arc<str>> {
+        let sides = self.sides.iter();
+        sides
+            .flat_map(|(_, definitions)| self.ids.iter().flat_map(|id| definitions.users(id)))
+            .collect()
+    }
+
+    /// Whether Flux may make other objects of the inputs. Any field of a rule counts: a cluster may override the other fields, so
+    /// what the definition alone would become says nothing.
+    fn objects_may_differ(&self) -> bool {
+        self.differ_in(|kind| {
+            let rules = kind.flux.renders.iter().flat_map(|rule| rule.when.keys());
+            rules.chain(kind.flux.off.keys()).collect()
+        })
+    }
+
+    fn dependencies_differ(&self) -> bool {
+        self.differ_in(|kind| kind.flux.depends_on.iter().collect())
+    }
+
+    fn differ_in(&self, fields: impl Fn(&Kind) -> Vec<&String>) -> bool {
+        self.ids.iter().any(|id| {
+            let [old, new] = self.sides.map(|(kind, definitions)| {
+                let value = definitions.get(id)?.value();
+                Some(
+                    fields(kind)
+                        .iter()
+                        .map(|field| value[*field].clone())
+                        .collect::<Vec<_>>(),
+                )
+            });
+            old != new
+        })
+    }
+
+    /// Of a cluster's document, only the references to these definitions: `{"<array>":[…]}`. Parsing whole documents would take
+    /// most of the time of a plan.
+    fn pick(&self, document: &Json) -> String {
+        let fields = document.fields().unwrap_or_default();
+        let array = fields.text(self.array).unwrap_or("[]");
+        let all: Vec<&RawValue> = serde_json::from_str(array).unwrap_or_default();
+        let mut text = String::from("{");
+        json::write_str(self.array, &mut text);
+        text.push_str(":[");
+        let mut separator = "";
+        for raw in all {
+            // A reference has the id in its text, whatever else is in it.
+            if self.ids.len() == 1 && !self.ids.iter().any(|id| raw.get().contains(id)) {
+                continue;
+            }
+            let reference: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+            if self.ids.contains(reference_id(&reference)) {
+                text.push_str(separator);
+                text.push_str(raw.get());
+                separator = ",";
+            }
+        }
+        text.push_str("]}");
+        text
+    }
+
+    /// Compares the inputs of a cluster with these references.
+    fn compare(&self, picked: &str, detail: Detail) -> ListEffect {
+        let document: Value = serde_json::from_str(picked).unwrap_or_default();
+        let [old, new] = self.sides.map(|(kind, definitions)| List {
+            inputs: inputs(kind, definitions, &document),
+            cluster: None,
+        });
+        ListEffect::of(&old, &new, detail)
+    }
+}

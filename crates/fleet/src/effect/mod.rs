@@ -1,0 +1,167 @@
+//! What a change does to the clusters: which inputs are added, removed or changed for each.
+//!
+//! It compares the answers to each DNS name before and after, because Flux acts on those. A DNS name that is answered 404
+//! afterwards loses nothing. If another cluster takes the name, in the same write or later, the name's last answers are compared
+//! with that cluster's: [`crate::released`] keeps them. A path that no kind has any more counts as an empty list, although Flux
+//! keeps what it has then, too: nothing records it, so there would be nothing to compare with when a kind takes the path later.
+
+mod comparison;
+mod lists;
+mod relabelled;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+use self::comparison::Comparison;
+pub(crate) use self::lists::{Input, inputs};
+pub use self::lists::{InputEffect, ListEffect};
+pub use self::relabelled::Relabelled;
+use crate::diagnose::Diagnostic;
+use crate::diff::differences;
+use crate::json::Json;
+use crate::log::{Change, Digest};
+use crate::refusal::{Reason, Refusal};
+use crate::snapshot::Fleet;
+
+/// The effect of a change on the clusters, in the order of their ids.
+#[derive(Clone, Debug, Default)]
+pub struct Effect {
+    pub clusters: Vec<ClusterEffect>,
+    /// Clusters that selectors may see differently.
+    pub relabelled: Vec<Relabelled>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ClusterEffect {
+    pub id: Arc<str>,
+    pub dns: Arc<str>,
+    pub environment: Box<str>,
+    /// Whether the change decommissions it.
+    pub deleted: bool,
+    /// The cluster that had the DNS name before, if any.
+    pub before: Option<Arc<str>>,
+    /// Per path. Clusters with the same effect share it.
+    pub inputs: Vec<(Arc<str>, Arc<ListEffect>)>,
+    /// Dependencies that stall after the change and did not before.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl ClusterEffect {
+    /// Whether Flux removes something from the cluster.
+    pub fn loses(&self) -> bool {
+        self.deleted || self.inputs.iter().any(|(_, list)| !list.lost.is_empty())
+    }
+}
+
+impl Serialize for ClusterEffect {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            id: &'a str,
+            dns: &'a str,
+            environment: &'a str,
+            deleted: bool,
+            inputs: BTreeMap<&'a str, &'a ListEffect>,
+        }
+        let inputs = self.inputs.iter().map(|(path, list)| (&**path, &**list)).collect();
+        Wire {
+            id: &self.id,
+            dns: &self.dns,
+            environment: &self.environment,
+            deleted: self.deleted,
+            inputs,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// How closely the effect of a change is examined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Every difference, and new stalls: a plan.
+    Full,
+    /// Only losses: enough for the removal budget, which every write is checked against.
+    Losses,
+}
+
+impl Effect {
+    /// What `changes`, which lead from one fleet to the other, do.
+    pub fn of(before: &Fleet, after: &Fleet, changes: &[Change]) -> Effect {
+        Effect::compare(before, after, changes, Detail::Full)
+    }
+
+    /// The same, but only the clusters that lose something.
+    pub fn losses(before: &Fleet, after: &Fleet, changes: &[Change]) -> Effect {
+        Effect::compare(before, after, changes, Detail::Losses)
+    }
+
+    fn compare(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Effect {
+        let clusters = Comparison::run(before, after, changes, detail);
+        let clusters = clusters.into_iter().filter(|cluster| match detail {
+            Detail::Full => cluster.deleted || !cluster.inputs.is_empty() || !cluster.warnings.is_empty(),
+            Detail::Losses => cluster.loses(),
+        });
+        Effect {
+            clusters: clusters.collect(),
+            relabelled: match detail {
+                Detail::Full => relabelled::relabelled(before, after, changes),
+                Detail::Losses => Vec::new(),
+            },
+        }
+    }
+
+    /// Refuses to remove everything of one kind from a cluster that was protected before the change: lifting the protection must
+    /// be a revision of its own. Deletions are checked by the write itself.
+    pub fn judge_protection(&self, before: &Fleet) -> Result<(), Refusal> {
+        let is_protected = |id: &str| before.cluster(id).is_some_and(|cluster| cluster.head().protected);
+        let emptied = self.clusters.iter().find_map(|cluster| {
+            let mut lists = cluster.inputs.iter();
+            let (path, _) = lists.find(|(_, list)| list.is_emptied())?;
+            let id = cluster.before.as_deref().filter(|_| !cluster.deleted)?;
+            is_protected(id).then_some((id, path))
+        });
+        let Some((id, path)) = emptied else {
+            return Ok(());
+        };
+        let detail =
+            format!("cluster \"{id}\" is protected, and would lose all of {path}: set \"protected\" to false first");
+        let mut refusal = Refusal::new(Reason::Protected, detail);
+        refusal.clusters.push(id.to_owned());
+        Err(refusal)
+    }
+
+    /// Identifies the effect: two changes with the same effect have the same digest, whatever fleets they start from.
+    pub fn digest(&self, changes: &[Change]) -> Digest {
+        let mut hash = Sha256::new();
+        let mut part = |text: &str| {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text);
+        };
+        for change in changes {
+            let parsed = |body: &Option<Json>| body.as_ref().map(Json::parse);
+            part("change");
+            part(&change.kind);
+            part(&change.id);
+            let fields = differences(parsed(&change.before).as_ref(), parsed(&change.after).as_ref());
+            part(&serde_json::to_string(&(change.action(), fields)).unwrap_or_default());
+        }
+        // Clusters that share an effect share its text.
+        let mut texts: HashMap<*const ListEffect, String> = HashMap::new();
+        for cluster in &self.clusters {
+            part("cluster");
+            for text in [&*cluster.id, &*cluster.dns, &*cluster.environment] {
+                part(text);
+            }
+            part(if cluster.deleted { "deleted" } else { "" });
+            for (path, list) in &cluster.inputs {
+                part(path);
+                let text = texts.entry(Arc::as_ptr(list));
+                part(text.or_insert_with(|| list.digest_text()));
+            }
+        }
+        Digest(hash.finalize().into())
+    }
+}

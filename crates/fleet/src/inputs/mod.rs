@@ -1,0 +1,99 @@
+//! What one cluster is told about one kind: its references, merged with their definitions, as the body of a reply.
+
+mod merge;
+mod reply;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+pub use self::merge::Effective;
+pub(crate) use self::merge::{Part, cluster_block};
+pub use self::reply::{Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
+use crate::json;
+use crate::kind::Kind;
+use crate::snapshot::{Cluster, Definitions};
+
+/// The references of `cluster` (a parsed document) to definitions of `kind`.
+pub fn references<'a>(kind: &Kind, cluster: &'a Value) -> &'a [Value] {
+    let array = kind.references.as_deref().and_then(|name| cluster.get(name));
+    array.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+pub fn reference_id(reference: &Value) -> &str {
+    reference.get("id").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What a cluster's document contributes to its inputs of one kind, without the cluster block, as text: equal texts give equal
+/// inputs.
+pub(crate) fn own_part(kind: &Kind, cluster: &Value) -> String {
+    let mut text = String::with_capacity(1024);
+    for reference in references(kind, cluster) {
+        json::write(reference, &mut text);
+        if let Some(patches) = patches(kind, reference, cluster) {
+            json::write(patches, &mut text);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The patches of a cluster for one reference.
+fn patches<'a>(kind: &Kind, reference: &Value, cluster: &'a Value) -> Option<&'a Value> {
+    let all = cluster.get("patches").filter(|_| kind.flux.patches)?;
+    all.get(reference_id(reference))
+}
+
+/// The reply of one cluster for one kind.
+pub fn reply(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<Reply, Breach> {
+    body(kind, cluster, definitions).map(|body| Reply::new(&body))
+}
+
+/// The plain body of that reply, checked against the contract.
+pub fn body(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<String, Breach> {
+    let document = cluster.document().body.parse();
+    let mut text = String::with_capacity(4096);
+    let mut seen = HashSet::new();
+    text.push_str(r#"{"inputs":["#);
+    for reference in references(kind, &document) {
+        let id = reference_id(reference);
+        // A dangling reference is skipped; the metric, the log and the diagnostics report it.
+        let Some(definition) = definitions.get(id) else {
+            continue;
+        };
+        if !seen.insert(id) {
+            return Err(Breach::Twice(id.to_owned()));
+        }
+        if seen.len() > 1 {
+            text.push(',');
+        }
+        let effective = Effective::new(kind, definition.value(), reference, &document);
+        effective.input(Some(cluster.head())).write(&mut text);
+    }
+    text.push_str("]}");
+    Breach::check_size(&text, seen.len())?;
+    Ok(text)
+}
+
+/// The list of clusters for provisioning: four fields of each, whatever else the documents hold.
+pub fn cluster_list<'a>(clusters: impl Iterator<Item = &'a Cluster>) -> Result<String, Breach> {
+    let mut text = String::from(r#"{"inputs":["#);
+    let mut count = 0;
+    for cluster in clusters {
+        if count > 0 {
+            text.push(',');
+        }
+        count += 1;
+        let head = cluster.head();
+        let fields = vec![
+            ("cluster_dns", Part::Text(&head.dns)),
+            ("cluster_name", Part::Text(&head.name)),
+            ("environment", Part::Text(&head.environment)),
+            ("id", Part::Text(&cluster.document().id)),
+        ];
+        Part::Object(fields).write(&mut text);
+    }
+    text.push_str("]}");
+    Breach::check_size(&text, count)?;
+    Ok(text)
+}

@@ -1,0 +1,79 @@
+//! The reply to a poll, and the limits that Flux sets to it.
+
+use std::io::{Read, Write};
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use crate::document::Etag;
+
+/// Flux refuses a body that is larger, uncompressed.
+pub const MAX_REPLY_BYTES: usize = 900 * 1024;
+/// `filter.limit` of the providers that we ship; Flux would drop the rest and garbage-collect it.
+pub const MAX_INPUTS: usize = 10_000;
+
+/// The reply to a poll, compressed: Flux always asks for gzip, so that form is cached.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Of the plain body; the ETag of the compressed body is derived from it.
+    pub etag: Etag,
+    pub gzip: Bytes,
+    /// The length of the plain body.
+    pub size: usize,
+}
+
+impl Reply {
+    pub fn new(body: &str) -> Self {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::new(6));
+        encoder.write_all(body.as_bytes()).expect("writing to memory");
+        let mut gzip = encoder.finish().expect("writing to memory");
+        gzip.shrink_to_fit();
+        Reply {
+            etag: Etag::of_bytes(body.as_bytes()),
+            gzip: gzip.into(),
+            size: body.len(),
+        }
+    }
+
+    /// The plain body, for the few clients that do not accept gzip.
+    pub fn identity(&self) -> Bytes {
+        let mut body = Vec::with_capacity(self.size);
+        GzDecoder::new(&self.gzip[..])
+            .read_to_end(&mut body)
+            .expect("our own gzip is valid");
+        body.into()
+    }
+
+    /// `{"inputs":[]}`: for a cluster without references to a kind, and for a decommissioned one.
+    pub fn empty() -> &'static Reply {
+        static EMPTY: LazyLock<Reply> = LazyLock::new(|| Reply::new(r#"{"inputs":[]}"#));
+        &EMPTY
+    }
+}
+
+/// How a reply would break the ExternalService contract.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Breach {
+    #[error("the reply would be {0} bytes, and Flux refuses more than {MAX_REPLY_BYTES}")]
+    TooLarge(usize),
+    #[error("the id \"{0}\" would be in the reply twice")]
+    Twice(String),
+    #[error("the reply would have {0} inputs, and Flux cuts off what is beyond {MAX_INPUTS}")]
+    TooMany(usize),
+}
+
+impl Breach {
+    /// Checks the size of a whole reply.
+    pub(super) fn check_size(body: &str, inputs: usize) -> Result<(), Breach> {
+        if inputs > MAX_INPUTS {
+            return Err(Breach::TooMany(inputs));
+        }
+        match body.len() > MAX_REPLY_BYTES {
+            true => Err(Breach::TooLarge(body.len())),
+            false => Ok(()),
+        }
+    }
+}

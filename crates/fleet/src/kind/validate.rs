@@ -1,0 +1,121 @@
+//! Whether a document is valid under its kind, and what is wrong with it.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+
+use super::{CLUSTERS, Kind};
+use crate::refusal::{MOST_VIOLATIONS, Violation, segment, shorten};
+
+/// Where the compiled schema has the rules for the ids of all kinds.
+const COMMON_RULES: &str = "/allOf/1";
+/// The most characters of a message that quotes a value.
+const MOST_DETAIL: usize = 300;
+
+impl Kind {
+    /// What the schema finds wrong with a document. Only the first problem if there may be very many.
+    fn problems<'v>(&'v self, value: &'v Value) -> Vec<jsonschema::ValidationError<'v>> {
+        const MOST: usize = 1000;
+        if self.validator.is_valid(value) {
+            Vec::new()
+        } else if self.cost().may_be_flooded(value) {
+            self.validator.validate(value).err().into_iter().collect()
+        } else {
+            self.validator.iter_errors(value).take(MOST).collect()
+        }
+    }
+
+    /// Everything that is wrong with a document of this kind.
+    pub fn validate(&self, value: &Value) -> Vec<Violation> {
+        let mut errors: Vec<Violation> = Vec::new();
+        for error in self.problems(value) {
+            let at = error.instance_path().as_str();
+            // The rule for the ids of all kinds is reported only if the kind's own rules for the same place hold.
+            let common = error.schema_path().as_str().starts_with(COMMON_RULES);
+            if common && errors.iter().any(|error| error.pointer == at) {
+                continue;
+            }
+            match error.kind() {
+                ValidationErrorKind::AdditionalProperties { unexpected } => errors.extend(
+                    unexpected
+                        .iter()
+                        .map(|name| Violation::new(format!("{at}{}", segment(name)), "is not a property of this kind")),
+                ),
+                ValidationErrorKind::Required { property } => {
+                    let name = property.as_str().unwrap_or_default();
+                    errors.push(Violation::new(format!("{at}{}", segment(name)), "is required"));
+                }
+                ValidationErrorKind::FalseSchema => errors.push(Violation::new(at, "is not a property of this kind")),
+                _ => errors.push(Violation::new(at, describe(&error))),
+            }
+        }
+        if &*self.name == CLUSTERS {
+            errors.extend(self.ambiguous_labels(value));
+        }
+        errors.sort();
+        errors.dedup();
+        errors.truncate(MOST_VIOLATIONS);
+        errors
+    }
+
+    /// Labels that have the name of a field: a selector could not tell them apart.
+    fn ambiguous_labels(&self, cluster: &Value) -> impl Iterator<Item = Violation> {
+        let labels = cluster["labels"].as_object().into_iter().flatten();
+        labels.filter(|(key, _)| self.is_scalar_field(key)).map(|(key, _)| {
+            let detail = "is a field of clusters: a selector could not tell them apart";
+            Violation::new(format!("/labels{}", segment(key)), detail)
+        })
+    }
+}
+
+/// Compiles a JSON Schema.
+pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
+    jsonschema::draft202012::options()
+        // Users write these patterns, and a backtracking engine can take exponential time on one.
+        .with_pattern_options(PatternOptions::regex())
+        .should_validate_formats(true)
+        .build(schema)
+        .map_err(|error| shorten(error.to_string(), MOST_DETAIL))
+}
+
+/// Describes one problem of a document.
+pub(super) fn describe(error: &jsonschema::ValidationError<'_>) -> String {
+    let detail = match error.kind() {
+        ValidationErrorKind::PropertyNames { error } => {
+            let why = describe(error);
+            let plain = format!("{} is not allowed: ", error.instance());
+            let why = why.strip_prefix(&plain).unwrap_or(&why);
+            format!("the name {} is not allowed: {why}", error.instance())
+        }
+        // The library's message lists only two of the options.
+        ValidationErrorKind::Enum { options } => {
+            let options = options.as_array().into_iter().flatten();
+            let options: Vec<_> = options.map(Value::to_string).take(MOST_DETAIL).collect();
+            format!("{} is not one of {}", quoted(error), options.join(", "))
+        }
+        // A schema under `not` may describe itself.
+        ValidationErrorKind::Not { schema } => match schema.get("description").and_then(Value::as_str) {
+            Some(description) => {
+                let description = description.trim_end_matches('.');
+                format!("{} is not allowed: {description}", quoted(error))
+            }
+            None => message(error),
+        },
+        _ => message(error),
+    };
+    shorten(detail, MOST_DETAIL)
+}
+
+/// The library's message. It begins with the value, so a long value is shortened to keep the reason visible.
+fn message(error: &jsonschema::ValidationError<'_>) -> String {
+    let whole = error.to_string();
+    match whole.chars().nth(MOST_DETAIL) {
+        Some(_) => error.masked_with(quoted(error)).to_string(),
+        None => whole,
+    }
+}
+
+fn quoted(error: &jsonschema::ValidationError<'_>) -> String {
+    const MOST: usize = 100;
+    shorten(error.instance().to_string(), MOST)
+}

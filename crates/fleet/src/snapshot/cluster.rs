@@ -1,0 +1,120 @@
+//! A cluster of the snapshot, and its cached replies.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use crate::document::Document;
+use crate::inputs::{self, Breach, Reply};
+use crate::json::Json;
+use crate::kind::{CLUSTERS, Kinds};
+
+/// The identity of a cluster: what each of its inputs carries, and what it is looked up by.
+#[derive(Debug)]
+pub struct ClusterHead {
+    pub document: Document,
+    pub name: Box<str>,
+    /// As it was written.
+    pub dns: Arc<str>,
+    /// In lower case, for lookup.
+    pub dns_key: Arc<str>,
+    pub environment: Box<str>,
+    pub protected: bool,
+}
+
+/// A cluster and its replies, each created by the first poll that needs it.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) head: Arc<ClusterHead>,
+    lists: Box<[List]>,
+}
+
+/// The references of a cluster to one kind.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    kind: Arc<str>,
+    pub(super) count: usize,
+    pub(super) reply: OnceLock<Result<Reply, Breach>>,
+}
+
+/// The value that no two resources of a kind may share ([`crate::log::Change::unique`]), from the document.
+pub fn unique_of(kind: &str, body: &Json) -> Option<String> {
+    let value: Value = (kind == CLUSTERS).then(|| serde_json::from_str(body.as_str()).ok())??;
+    Some(value.get("cluster_dns")?.as_str()?.to_ascii_lowercase())
+}
+
+impl Cluster {
+    pub(super) fn new(document: Document, value: &Value, kinds: &Kinds) -> Self {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let dns: Arc<str> = text("cluster_dns").into();
+        let dns_key = match dns.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => dns.to_ascii_lowercase().into(),
+            false => dns.clone(),
+        };
+        let lists = kinds
+            .definitions()
+            .map(|kind| (kind, inputs::references(kind, value).len()))
+            .filter(|(_, count)| *count > 0)
+            .map(|(kind, count)| List {
+                kind: kind.name.clone(),
+                count,
+                reply: OnceLock::new(),
+            })
+            .collect();
+        Cluster {
+            head: Arc::new(ClusterHead {
+                document,
+                name: text("cluster_name").into(),
+                dns,
+                dns_key,
+                environment: text("environment").into(),
+                protected: value.get("protected").and_then(Value::as_bool).unwrap_or_default(),
+            }),
+            lists,
+        }
+    }
+
+    pub fn head(&self) -> &ClusterHead {
+        &self.head
+    }
+
+    pub fn document(&self) -> &Document {
+        &self.head.document
+    }
+
+    /// Whether it refers to any definition of a kind.
+    pub(crate) fn refers_to(&self, kind: &str) -> bool {
+        self.list(kind).is_some()
+    }
+
+    pub(super) fn list(&self, kind: &str) -> Option<&List> {
+        self.lists.iter().find(|list| &*list.kind == kind)
+    }
+
+    /// Keeps the replies of the previous version where both documents agree on everything in them: most writes change one kind.
+    pub(super) fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
+        if inputs::cluster_block(&self.head) != inputs::cluster_block(&old.head) {
+            return;
+        }
+        for list in &mut self.lists {
+            let made = old.list(&list.kind).filter(|old| old.reply.get().is_some());
+            if let (Some(old), Some(kind)) = (made, kinds.get(&list.kind))
+                && inputs::own_part(kind, value) == inputs::own_part(kind, old_value)
+            {
+                list.reply = old.reply.clone();
+            }
+        }
+    }
+
+    /// The same cluster, without its cached reply for `kind`.
+    pub(super) fn without_reply(&self, kind: &str) -> Self {
+        let mut lists = self.lists.clone();
+        for list in lists.iter_mut().filter(|list| &*list.kind == kind) {
+            list.reply = OnceLock::new();
+        }
+        Cluster {
+            head: self.head.clone(),
+            lists,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The fleet at one revision, immutable: polls are answered from it, and writes are checked against it.
+//!
+//! Maps are persistent (revisions share structure), so the next revision costs what changed, and a reader can keep its revision
+//! for as long as it needs.
+
+mod cluster;
+mod definitions;
+mod edit;
+mod poll;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::{HashMap, OrdMap};
+
+pub use self::cluster::{Cluster, ClusterHead, unique_of};
+pub use self::definitions::{Definition, Definitions};
+pub(crate) use self::edit::Edit;
+pub use self::poll::Poll;
+use crate::damage::Damage;
+use crate::document::Document;
+use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kinds, RELEASED_NAMES, Source, Trust};
+use crate::log::{Head, Resource, Revision, RevisionRecord, State};
+
+/// The whole fleet at one revision.
+#[derive(Clone, Debug, Default)]
+pub struct Fleet {
+    head: Head,
+    kinds: Arc<Kinds>,
+    /// The documents of the kinds.
+    sources: OrdMap<Arc<str>, Source>,
+    definitions: BTreeMap<Arc<str>, Definitions>,
+    clusters: OrdMap<Arc<str>, Arc<Cluster>>,
+    by_dns: HashMap<Arc<str>, Arc<Cluster>>,
+    decommissions: OrdMap<Arc<str>, Arc<Document>>,
+    released_names: OrdMap<Arc<str>, Arc<Document>>,
+    /// Each label key with the number of clusters that have it.
+    label_keys: OrdMap<Arc<str>, usize>,
+    clusters_changed: Head,
+    /// The damage of the store that the fleet was loaded from, if any.
+    damage: Option<Arc<Damage>>,
+}
+
+impl Fleet {
+    /// The fleet that a store holds. If the store is damaged: the part of it that can be read.
+    pub fn load(state: State) -> Result<Fleet, String> {
+        let mut damage = state.damage;
+        let mut fleet = match Fleet::of(state.resources) {
+            Ok(fleet) => fleet,
+            Err(detail) if damage.is_empty() => return Err(detail),
+            // The readable part does not fit together.
+            Err(detail) => {
+                damage.everywhere.get_or_insert(detail);
+                Fleet::default()
+            }
+        };
+        fleet.head = state.head;
+        fleet.clusters_changed = state.head;
+        fleet.damage = (!damage.is_empty()).then(|| Arc::new(damage));
+        Ok(fleet)
+    }
+
+    fn of(resources: Vec<Resource>) -> Result<Fleet, String> {
+        let mut edit = Edit::new(Fleet::default());
+        let (kinds, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(|resource| &*resource.kind == KINDS);
+        for kind in kinds {
+            edit.put_kind(kind.id, Some((kind.body, kind.origin)));
+        }
+        edit.settle_kinds(Trust::Stored)
+            .map_err(|failed| describe_failures(&failed))?;
+        for resource in rest {
+            edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
+        }
+        edit.settle()
+    }
+
+    /// The damage of the store that the fleet was loaded from, if any.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.damage.as_deref()
+    }
+
+    /// Whether resources of a kind may be missing because the store is damaged.
+    pub fn is_damaged(&self, kind: &str) -> bool {
+        self.damage()
+            .is_some_and(|damage| damage.hides_everything() || damage.hides(kind))
+    }
+
+    /// The fleet after the next revision.
+    pub fn follow(&self, record: &RevisionRecord) -> Result<Fleet, String> {
+        let mut edit = Edit::new(self.clone());
+        let (kinds, rest): (Vec<_>, Vec<_>) = record.changes.iter().partition(|change| &*change.kind == KINDS);
+        // All kinds at once: one may take the path or the array of another that is removed.
+        for change in &kinds {
+            let source = change.after.clone().map(|after| (after, change.origin.clone()));
+            edit.put_kind(change.id.clone(), source);
+        }
+        edit.settle_kinds(Trust::Stored)
+            .map_err(|failed| describe_failures(&failed))?;
+        for change in rest {
+            let went_with_its_kind = kinds.iter().any(|kind| kind.id == change.kind && kind.after.is_none());
+            // Definitions are removed with their kind; clusters are not.
+            if change.after.is_some() || !went_with_its_kind || &*change.kind == CLUSTERS {
+                edit.put(&change.kind, change.id.clone(), change.after.clone(), None)?;
+            }
+        }
+        let fleet = edit.settle()?;
+        let touches_clusters = record.changes.iter().any(|change| &*change.kind == CLUSTERS);
+        Ok(fleet.at(record.head(), touches_clusters))
+    }
+
+    pub(crate) fn at(mut self, head: Head, clusters_changed: bool) -> Fleet {
+        self.head = head;
+        if clusters_changed {
+            self.clusters_changed = head;
+        }
+        self
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.head.revision
+    }
+
+    /// The last revision that wrote a cluster: the version of any list of clusters. It includes the digest, because another
+    /// history may use the same numbers.
+    pub fn clusters_changed(&self) -> Head {
+        self.clusters_changed
+    }
+
+    pub fn kinds(&self) -> &Arc<Kinds> {
+        &self.kinds
+    }
+
+    pub fn definitions(&self, kind: &str) -> Option<&Definitions> {
+        self.definitions.get(kind)
+    }
+
+    pub fn clusters(&self) -> &OrdMap<Arc<str>, Arc<Cluster>> {
+        &self.clusters
+    }
+
+    pub fn cluster(&self, id: &str) -> Option<&Arc<Cluster>> {
+        self.clusters.get(id)
+    }
+
+    pub fn decommissions(&self) -> &OrdMap<Arc<str>, Arc<Document>> {
+        &self.decommissions
+    }
+
+    /// DNS names that a cluster gave up and that no cluster has now.
+    pub fn released_names(&self) -> &OrdMap<Arc<str>, Arc<Document>> {
+        &self.released_names
+    }
+
+    /// The records of DNS names of this kind: decommissions or released names.
+    pub fn name_records(&self, kind: &str) -> Option<&OrdMap<Arc<str>, Arc<Document>>> {
+        match kind {
+            DECOMMISSIONS => Some(&self.decommissions),
+            RELEASED_NAMES => Some(&self.released_names),
+            _ => None,
+        }
+    }
+
+    pub fn cluster_at(&self, dns: &str) -> Option<&Arc<Cluster>> {
+        self.by_dns.get(&*lower_case(dns))
+    }
+
+    pub fn has_label(&self, key: &str) -> bool {
+        self.label_keys.contains_key(key)
+    }
+
+    /// All resources of the fleet, as a store keeps them. [`Fleet::load`] turns them into the same fleet.
+    pub fn resources(&self) -> impl Iterator<Item = Resource> {
+        let resource = |kind: &Arc<str>, document: &Document| Resource {
+            kind: kind.clone(),
+            id: document.id.clone(),
+            body: document.body.clone(),
+            origin: None,
+        };
+        let [kinds, clusters, decommissions, released] =
+            [KINDS, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES].map(Arc::<str>::from);
+        let sources = self.sources.iter().map(move |(id, (body, origin))| Resource {
+            kind: kinds.clone(),
+            id: id.clone(),
+            body: body.clone(),
+            origin: origin.clone(),
+        });
+        let definitions = self.definitions.iter().flat_map(move |(kind, definitions)| {
+            let definitions = definitions.iter();
+            definitions.map(move |definition| resource(kind, &definition.document))
+        });
+        let of_clusters = self.clusters.values();
+        let of_clusters = of_clusters.map(move |cluster| resource(&clusters, cluster.document()));
+        let gone = self.decommissions.values();
+        let gone = gone.map(move |document| resource(&decommissions, document));
+        let given_up = self.released_names.values();
+        let given_up = given_up.map(move |document| resource(&released, document));
+        sources
+            .chain(definitions)
+            .chain(of_clusters)
+            .chain(gone)
+            .chain(given_up)
+    }
+
+    /// One resource of any kind.
+    pub fn document(&self, kind: &str, id: &str) -> Option<Document> {
+        match kind {
+            CLUSTERS => self.clusters.get(id).map(|cluster| cluster.document().clone()),
+            DECOMMISSIONS | RELEASED_NAMES => self
+                .name_records(kind)?
+                .get(&*lower_case(id))
+                .map(|document| Document::clone(document)),
+            KINDS => self
+                .sources
+                .get_key_value(id)
+                .map(|(name, (body, _))| Document::new(name.clone(), body.clone())),
+            _ => self
+                .definitions
+                .get(kind)?
+                .get(id)
+                .map(|definition| definition.document.clone()),
+        }
+    }
+
+    /// References to missing definitions, over the whole fleet.
+    pub fn dangling(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, usize)> {
+        let per_kind = self.definitions.iter();
+        per_kind.flat_map(|(kind, definitions)| definitions.dangling().map(move |(id, count)| (kind, id, count)))
+    }
+}
+
+fn lower_case(dns: &str) -> Cow<'_, str> {
+    match dns.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => dns.to_ascii_lowercase().into(),
+        false => dns.into(),
+    }
+}
+
+fn describe_failures(failed: &Failures) -> String {
+    let errors = failed
+        .iter()
+        .flat_map(|(kind, errors)| errors.iter().map(move |error| (kind, error)));
+    let lines: Vec<_> = errors
+        .map(|(kind, error)| format!("kind {kind}, {}: {}", error.pointer, error.detail))
+        .collect();
+    lines.join("; ")
+}

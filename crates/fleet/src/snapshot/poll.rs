@@ -1,0 +1,87 @@
+//! What a poll is answered, and whether a reply would break the contract with Flux.
+
+use serde_json::Value;
+
+use super::{Cluster, Fleet, lower_case};
+use crate::damage::Damage;
+use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
+use crate::kind::{KINDS, Kind};
+
+/// The answer to a poll.
+#[derive(Clone, Debug)]
+pub enum Poll {
+    Reply(Reply),
+    UnknownCluster,
+    UnknownKind,
+    /// The stored documents would break the contract: no answer is better than a wrong one.
+    Breach(Breach),
+    /// The store is damaged, and the answer may depend on a damaged row.
+    Damaged,
+}
+
+impl Fleet {
+    /// The inputs of the kind at `path` for the cluster with this DNS name.
+    pub fn poll(&self, dns: &str, path: &str) -> Poll {
+        if self.damage().is_some_and(Damage::hides_everything) {
+            return Poll::Damaged;
+        }
+        let Some(kind) = self.kinds.at_path(path) else {
+            return match self.is_damaged(KINDS) {
+                true => Poll::Damaged,
+                false => Poll::UnknownKind,
+            };
+        };
+        let key = lower_case(dns);
+        match self.by_dns.get(&*key) {
+            Some(cluster) if self.is_damaged(&kind.name) && self.dangles(cluster, kind) => Poll::Damaged,
+            Some(cluster) => match self.reply(cluster, kind) {
+                Ok(reply) => Poll::Reply(reply.clone()),
+                Err(breach) => Poll::Breach(breach.clone()),
+            },
+            None if self.decommissions.contains_key(&*key) => Poll::Reply(Reply::empty().clone()),
+            None if self.may_lack_names() => Poll::Damaged,
+            None => Poll::UnknownCluster,
+        }
+    }
+
+    /// Whether an unknown DNS name may belong to a damaged row.
+    pub fn may_lack_names(&self) -> bool {
+        let is_definition = |kind: &str| self.definitions.contains_key(kind);
+        self.damage().is_some_and(|damage| damage.hides_names(is_definition))
+    }
+
+    /// Whether the cluster refers to a missing definition.
+    fn dangles(&self, cluster: &Cluster, kind: &Kind) -> bool {
+        let document: Value = cluster.document().body.parse();
+        let definitions = self.definitions.get(&kind.name);
+        let is_there = |id| definitions.is_some_and(|definitions| definitions.get(id).is_some());
+        let mut ids = inputs::references(kind, &document).iter().map(inputs::reference_id);
+        ids.any(|id| !is_there(id))
+    }
+
+    fn reply<'a>(&'a self, cluster: &'a Cluster, kind: &Kind) -> Result<&'a Reply, &'a Breach> {
+        let (Some(list), Some(definitions)) = (cluster.list(&kind.name), self.definitions.get(&kind.name)) else {
+            return Ok(Reply::empty());
+        };
+        list.reply
+            .get_or_init(|| inputs::reply(kind, cluster, definitions))
+            .as_ref()
+    }
+
+    /// How the cluster's reply for `kind` would break the contract, if it would. Cheap in all but extreme cases: the reply is
+    /// created only if a bound says that it might be too large.
+    pub(crate) fn breach(&self, cluster: &Cluster, kind: &Kind) -> Option<Breach> {
+        // Per input: the definition, the cluster block, and the names of carried and nested fields. What the cluster itself adds
+        // (overrides, patches) is in its document, once.
+        const PER_INPUT: usize = 128;
+        let list = cluster.list(&kind.name)?;
+        let definitions = self.definitions.get(&kind.name)?;
+        let head = cluster.head();
+        let block = PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len()) + kind.carried_len();
+        let bound = list.count * (definitions.longest + block) + cluster.document().body.as_str().len() + 64;
+        if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
+            return None;
+        }
+        inputs::body(kind, cluster, definitions).err()
+    }
+}

@@ -1,0 +1,142 @@
+//! From a document as it was sent to the document as it is stored.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::Draft;
+use super::pointers::{Fault, none_or_value};
+use crate::inputs::references;
+use crate::json::{MOST_DEPTH, is_too_deep};
+use crate::kind::schema::fill_defaults;
+use crate::kind::{CLUSTERS, Kind};
+use crate::refusal::{Violation, segment};
+
+/// Refuses a value that is nested too deeply to be stored.
+pub(super) fn check_depth(value: &Value) -> Result<(), Violation> {
+    match is_too_deep(value) {
+        true => Err(Violation::new("", format!("is more than {MOST_DEPTH} levels deep"))),
+        false => Ok(()),
+    }
+}
+
+/// The id that a document gives itself.
+pub(super) fn own_id(kind: &Kind, value: &Value) -> Option<String> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).map(str::to_owned);
+    let name = || text("cluster_name").filter(|_| &*kind.name == CLUSTERS);
+    text("id").or_else(|| text("_id")).or_else(name)
+}
+
+impl Draft<'_> {
+    /// Completes a document in place: its id, its defaults, its arrays of references. Gives the id of a valid document. `id` is
+    /// the one that the request names.
+    pub(super) fn complete(
+        &self,
+        kind: &Kind,
+        id: Option<&str>,
+        value: &mut Value,
+    ) -> Result<Arc<str>, Vec<Violation>> {
+        check_depth(value).map_err(|error| vec![error])?;
+        let Value::Object(fields) = &mut *value else {
+            return Err(vec![Violation::new("", format!("a {} is an object", kind.singular))]);
+        };
+        let id = settle_id(kind, id, fields).map_err(|error| vec![error])?;
+        fill_defaults(&kind.schema, value);
+        if &*kind.name == CLUSTERS {
+            self.fill_references(&id, value);
+        }
+        let errors = kind.validate(value);
+        if errors.is_empty() { Ok(id) } else { Err(errors) }
+    }
+
+    /// A new cluster gets every array of references; an existing one keeps the arrays it has. A kind that is added later does not
+    /// change a cluster until the cluster refers to it.
+    fn fill_references(&self, id: &str, value: &mut Value) {
+        let kinds = self.now().kinds();
+        let arrays = kinds.definitions().filter_map(|kind| kind.references.as_deref());
+        let missing: Vec<&str> = arrays.filter(|array| value.get(array).is_none()).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let present = self.now().cluster(id).map(|cluster| cluster.document().body.parse());
+        for array in missing {
+            if present.as_ref().is_none_or(|present| present.get(array).is_some()) {
+                value[array] = json!([]);
+            }
+        }
+    }
+
+    /// Refuses to replace a cluster by a document that leaves out what the cluster has: a script that is older than a kind must
+    /// not uninstall that kind's definitions.
+    pub(super) fn check_left_out(&self, id: &str, value: &Value) -> Result<(), Fault> {
+        let Some(cluster) = self.now().cluster(id) else {
+            return Ok(());
+        };
+        let detail = |count| {
+            format!("the cluster has {count} of these, and leaving them out would remove them: say [] to remove them")
+        };
+        let present = cluster.document().body.parse();
+        let mut errors = self.arrays_lost(&present, |array| value.get(array).is_none(), detail);
+        if cluster.head().protected && value.get("protected").is_none() {
+            let detail = "the cluster is protected, and leaving this out would lift that: say false to lift it";
+            errors.push(Violation::new("/protected", detail));
+        }
+        none_or_value(errors)
+    }
+
+    /// Refuses a patch that clears an array of references with null: a client that writes its empty lists as null must not
+    /// uninstall everything.
+    pub(super) fn check_null_references(&self, present: &Value, patch: &Value) -> Result<(), Fault> {
+        let is_cleared = |array: &str| patch.get(array).is_some_and(Value::is_null);
+        let detail =
+            |count| format!("null would remove {count} references: name each with \"$patch\": \"delete\", or PUT []");
+        none_or_value(self.arrays_lost(present, is_cleared, detail))
+    }
+
+    /// A violation for each array of references that a cluster has and a request would lose.
+    fn arrays_lost(
+        &self,
+        present: &Value,
+        is_lost: impl Fn(&str) -> bool,
+        detail: impl Fn(usize) -> String,
+    ) -> Vec<Violation> {
+        let lost = self.now().kinds().definitions().filter_map(|kind| {
+            let array = kind.references.as_deref()?;
+            let count = references(kind, present).len();
+            (count > 0 && is_lost(array)).then(|| Violation::new(segment(array), detail(count)))
+        });
+        lost.collect()
+    }
+}
+
+/// Gives a document its id: its own (`id`, or Firestone's `_id`), the request's, or for a cluster its name. The id of the request
+/// and the document's own must agree.
+fn settle_id(kind: &Kind, id: Option<&str>, fields: &mut Map<String, Value>) -> Result<Arc<str>, Violation> {
+    if let Some(given) = fields.remove("_id") {
+        match fields.get("id") {
+            None => {
+                fields.insert("id".into(), given);
+            }
+            Some(other) if *other == given => {}
+            Some(_) => return Err(Violation::new("/_id", "\"_id\" and \"id\" differ")),
+        }
+    }
+    if !fields.contains_key("id") {
+        let fallback = match id {
+            Some(id) => Some(id.into()),
+            None if &*kind.name == CLUSTERS => fields.get("cluster_name").cloned(),
+            None => None,
+        };
+        if let Some(fallback) = fallback {
+            fields.insert("id".into(), fallback);
+        }
+    }
+    let own = fields.get("id").and_then(Value::as_str).unwrap_or_default();
+    match id {
+        Some(id) if id != own => {
+            let detail = format!("this is \"{id}\": an id never changes");
+            Err(Violation::new("/id", detail))
+        }
+        _ => Ok(own.into()),
+    }
+}

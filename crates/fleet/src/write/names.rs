@@ -1,0 +1,92 @@
+//! DNS names that clusters give up: decommissions of deleted clusters, and names that were released by renames.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Draft;
+use crate::kind::{CLUSTERS, DECOMMISSIONS, RELEASED_NAMES};
+use crate::refusal::{Reason, Refusal};
+use crate::released;
+use crate::snapshot::Fleet;
+
+impl Draft<'_> {
+    /// Deletes a cluster, and decommissions the DNS name that it was served under.
+    pub(super) fn delete_cluster(&mut self, id: &str) -> Result<(), Refusal> {
+        // The base counts too: lifting the protection must be a revision of its own.
+        let both = [self.base.cluster(id), self.now().cluster(id)];
+        if both.into_iter().flatten().any(|cluster| cluster.head().protected) {
+            let detail = format!("cluster \"{id}\" is protected: set \"protected\" to false first");
+            let mut refusal = Refusal::at(Reason::Protected, "/id", detail);
+            refusal.clusters.push(id.to_owned());
+            return Err(refusal);
+        }
+        // The name in the base is the one that Flux polls, even if this write renamed the cluster first. A cluster that this
+        // write created was never served, and needs no decommission.
+        if let Some(served) = self.base.cluster(id) {
+            let head = served.head();
+            let decommission = json!({
+                "id": &*head.dns_key,
+                "cluster_dns": &*head.dns,
+                "cluster_id": id,
+                "cluster_name": &*head.name,
+                "environment": &*head.environment,
+            });
+            self.put(DECOMMISSIONS, head.dns_key.clone(), Some(decommission))?;
+        }
+        self.put(CLUSTERS, id.into(), None)
+    }
+
+    /// Checks that no two clusters have the same DNS name, and that protected clusters keep theirs.
+    pub(super) fn check_dns(&mut self) -> Result<(), Refusal> {
+        let renamed = self.touched_ids(CLUSTERS).find(|id| {
+            let dns = |fleet: &Fleet| fleet.cluster(id).map(|cluster| cluster.head().dns_key.clone());
+            let protected = self.base.cluster(id).is_some_and(|cluster| cluster.head().protected);
+            protected && dns(self.base) != dns(self.now())
+        });
+        if let Some(id) = renamed {
+            // The next cluster to take the name would decide what Flux installs behind it.
+            let detail =
+                format!("cluster \"{id}\" is protected and keeps its DNS name: set \"protected\" to false first");
+            let mut refusal = Refusal::at(Reason::Protected, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
+            refusal.clusters.push(id.to_string());
+            return Err(refusal);
+        }
+        self.edit.settle_dns();
+        let clashes = self.edit.dns_clashes();
+        let Some((cluster, holder)) = clashes.first() else {
+            return Ok(());
+        };
+        let (id, other) = (&cluster.document().id, &holder.document().id);
+        let detail = format!("the DNS name {} belongs to cluster \"{other}\"", cluster.head().dns);
+        let mut refusal = Refusal::at(Reason::Exists, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
+        refusal.clusters.push(other.to_string());
+        Err(refusal)
+    }
+
+    /// Brings the records of DNS names in line with the clusters. A cluster that has a name ends the name's decommission or
+    /// release. A name that no cluster has any more is released, with its last inputs, unless it is decommissioned.
+    pub(super) fn settle_names(&mut self) -> Result<(), Refusal> {
+        let now = self.now();
+        let mut settled: Vec<(&str, Arc<str>, Option<Value>)> = Vec::new();
+        for id in self.touched_ids(CLUSTERS) {
+            if let Some(cluster) = now.cluster(id) {
+                let dns = &cluster.head().dns_key;
+                let ended = [DECOMMISSIONS, RELEASED_NAMES].into_iter();
+                let ended = ended.filter(|kind| now.document(kind, dns).is_some());
+                settled.extend(ended.map(|kind| (kind, dns.clone(), None)));
+            }
+            if let Some(served) = self.base.cluster(id) {
+                let dns = &served.head().dns_key;
+                let is_released = now.cluster_at(dns).is_none() && !now.decommissions().contains_key(dns);
+                let document = is_released.then(|| released::document(self.base, served)).flatten();
+                settled.extend(document.map(|document| (RELEASED_NAMES, dns.clone(), Some(document))));
+            }
+        }
+        self.current = 0;
+        for (kind, dns, document) in settled {
+            self.put(kind, dns, document)?;
+        }
+        Ok(())
+    }
+}
