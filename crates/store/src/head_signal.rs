@@ -1,30 +1,31 @@
-//! Wakes those who wait for the head to move.
+//! Wakes followers when the head moves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// Unlike a `Notify`, it wakes everyone who waits and also remembers a ring that nobody waited for.
+/// Unlike a `Notify`, it wakes every waiter, and also remembers a move that happened while nobody waited.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    rings: watch::Sender<u64>,
-    heard: AtomicU64,
+pub(crate) struct HeadSignal {
+    moves: watch::Sender<u64>,
+    seen: AtomicU64,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        self.rings.send_modify(|rings| *rings += 1);
+impl HeadSignal {
+    /// The head may have moved.
+    pub(crate) fn notify(&self) {
+        self.moves.send_modify(|moves| *moves += 1);
     }
 
-    /// Returns when the bell has rung since this last returned. A ring counts as heard only when this returns, hence
-    /// dropping the future loses none.
-    pub(crate) async fn rung(&self) {
-        let mut rings = self.rings.subscribe();
-        let now = *rings.borrow_and_update();
-        if self.heard.fetch_max(now, Ordering::AcqRel) >= now {
-            // The sender is ours and lives: this returns only for a ring.
-            let _ = rings.changed().await;
-            self.heard.fetch_max(*rings.borrow(), Ordering::AcqRel);
+    /// Returns when the head may have moved since this last returned. A move counts as seen only when this returns, so dropping
+    /// the future loses none.
+    pub(crate) async fn moved(&self) {
+        let mut moves = self.moves.subscribe();
+        let now = *moves.borrow_and_update();
+        if self.seen.fetch_max(now, Ordering::AcqRel) >= now {
+            // This cannot fail: the sender is a field of `self`.
+            let _ = moves.changed().await;
+            self.seen.fetch_max(*moves.borrow(), Ordering::AcqRel);
         }
     }
 }

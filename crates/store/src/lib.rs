@@ -3,23 +3,23 @@
 //! The trait knows nothing of clusters or kinds. A store appends batches to a log, keeps the state that the log adds up
 //! to, and says when the head moved; everything else (validation, history, rollback, the feed) is made from that.
 
-mod bell;
+mod chain;
+mod head_signal;
 mod memory;
 mod postgres;
 mod repair;
 mod rows;
 mod sqlite;
-mod turn;
+mod writer_lock;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fleet::integrity::{self, Items, Sealed, Total};
 use fleet::json::Json;
 use fleet::log::{
-    Author, Batch, Change, ChangeRecord, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord, State,
+    Author, Batch, Change, ChangeRecord, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State,
 };
 
 pub use memory::Memory;
@@ -287,60 +287,12 @@ impl CommitError {
     }
 }
 
-/// The digests that go with the batches of a commit, as columns hold them.
-struct Digests {
-    /// Of each batch and change.
-    items: Vec<Vec<Items>>,
-    /// The state after each batch.
-    states: Vec<Sealed>,
-    /// And after the last.
-    total: Total,
-}
-
-/// The digests of a commit on a state with the total `total`.
-fn digests(mut total: Total, batches: &[Batch], records: &[RevisionRecord]) -> Digests {
-    let (mut items, mut states) = (Vec::new(), Vec::new());
-    for (batch, record) in batches.iter().zip(records) {
-        let of_batch: Vec<_> = batch.changes.iter().map(Items::of).collect();
-        of_batch.iter().for_each(|items| total.apply(*items));
-        items.push(of_batch);
-        states.push(integrity::seal_total(total, record.head()));
-    }
-    Digests { items, states, total }
-}
-
-/// The first of consecutive revisions that is not what was written, if any. `before` is the digest of the one before them.
-/// `index` and `bytes` are those of [`Store::log`]: a revision that may lack changes is not compared. Its rows have digests of
-/// their own.
-fn first_broken(before: Option<Digest>, records: &[RevisionRecord], index: usize, bytes: usize) -> Option<Revision> {
-    let mut before = before;
-    for (n, record) in records.iter().enumerate() {
-        let is_partial = (n == 0 && index > 0) || (n + 1 == records.len() && bytes < usize::MAX);
-        if !is_partial && before.is_some_and(|before| record.chained(before) != record.digest) {
-            return Some(record.revision);
-        }
-        before = Some(record.digest);
-    }
-    None
-}
-
-/// The records that `batches` become on top of `base`.
-fn chain(base: Head, batches: &[Batch]) -> Vec<RevisionRecord> {
-    let mut head = base;
-    let record = |batch| {
-        let record = RevisionRecord::on(head, batch);
-        head = record.head();
-        record
-    };
-    batches.iter().map(record).collect()
-}
-
-/// Says that revisions after `after` are gone, if so.
-fn still_kept(after: Revision, checkpoint: Option<Checkpoint>) -> Result<(), StoreError> {
-    match checkpoint {
-        Some(checkpoint) if after < checkpoint.head.revision => Err(StoreError::Compacted(checkpoint.head.revision)),
-        _ => Ok(()),
-    }
+/// Why a schema from before the first release is refused, and what to do.
+fn unreleased(version: i64) -> String {
+    format!(
+        "its schema version {version} is from a build before the first release; run \"flux-resourceset backup\" with that build, \
+         and \"flux-resourceset restore\" with this release into a new database"
+    )
 }
 
 /// How much an [`Export`] gives at a time.

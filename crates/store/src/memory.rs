@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use fleet::log::{Author, Batch, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State};
 
-use crate::bell::Bell;
+use crate::chain::{chain, still_kept};
+use crate::head_signal::HeadSignal;
 use crate::{
-    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Repair, Restore, Store, StoreError, Unique, chain, size_of,
-    size_of_changes, still_kept,
+    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Repair, Restore, Store, StoreError, Unique, size_of,
+    size_of_changes,
 };
 
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub struct Memory {
 #[derive(Debug, Default)]
 struct Shared {
     content: Mutex<Content>,
-    bell: Bell,
+    head_signal: HeadSignal,
 }
 
 #[derive(Clone, Debug)]
@@ -176,12 +177,12 @@ impl Store for Memory {
             }
             *content = next;
         }
-        self.shared.bell.ring();
+        self.shared.head_signal.notify();
         Ok(heads)
     }
 
     async fn head_moved(&self) {
-        self.shared.bell.rung().await;
+        self.shared.head_signal.moved().await;
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
@@ -406,7 +407,7 @@ impl Restore for Restoring {
             self.check(&content)?;
             *content = self.content.clone();
         }
-        self.shared.bell.ring();
+        self.shared.head_signal.notify();
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Whose turn it is to write, of the commits of one process, and how one that keeps losing to another process gets to win.
+//! The lock that the commits of one process share, and how a commit that keeps losing to other processes gets to win.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,70 +7,71 @@ use fleet::integrity::Total;
 use fleet::log::Head;
 
 /// A connection that writes.
-pub(crate) trait Undo: Send + 'static {
-    /// Ends an open transaction as if it had never been; false if that cannot be said, and the connection must go.
-    fn undo(&mut self) -> impl Future<Output = bool> + Send;
+pub(crate) trait Rollback: Send + 'static {
+    /// Rolls back the open transaction. False if that fails: then the connection must not be used again.
+    fn roll_back(&mut self) -> impl Future<Output = bool> + Send;
 }
 
-/// What commits share.
-pub(crate) type Writer<C> = tokio::sync::Mutex<Turn<C>>;
+/// One commit at a time.
+pub(crate) type WriterLock<C> = tokio::sync::Mutex<Writer<C>>;
 
+/// What commits share.
 #[derive(Debug)]
-pub(crate) struct Turn<C> {
-    /// The connection that writes. None while a commit has it, and after one that ended badly; the next one opens another.
+pub(crate) struct Writer<C> {
+    /// The connection that writes. None while a commit uses it, and after one that failed; the next one opens another.
     pub(crate) conn: Option<C>,
-    /// How often in a row somebody else was faster.
+    /// How many commits in a row lost to another process.
     pub(crate) conflicts: u32,
-    /// Counts the times that a transaction was left open for the next try, so that each is ended only once.
-    held: u64,
-    /// Whether one is open now.
+    /// Whether a transaction is open for the next try.
     pub(crate) holds: bool,
-    /// What the resources add up to at the head of the last commit, so that the next need not ask.
+    /// The number of transactions that were kept open, so that a timer ends only its own.
+    held: u64,
+    /// The total of the resources at the head of the last commit, so that the next one need not read it.
     pub(crate) total: Option<(Head, Total)>,
 }
 
-impl<C> Turn<C> {
-    /// What the resources at `head` add up to, where that is known without asking.
+impl<C> Writer<C> {
+    pub(crate) fn new(conn: Option<C>) -> Self {
+        Writer {
+            conn,
+            conflicts: 0,
+            holds: false,
+            held: 0,
+            total: None,
+        }
+    }
+
+    /// The total of the resources at `head`, if it is known without a query.
     pub(crate) fn total_at(&self, head: Head) -> Option<Total> {
         if head == Head::default() {
             return Some(Total::default());
         }
         self.total.filter(|(at, _)| *at == head).map(|(_, total)| total)
     }
-
-    pub(crate) fn new(conn: Option<C>) -> Self {
-        Turn {
-            conn,
-            conflicts: 0,
-            held: 0,
-            holds: false,
-            total: None,
-        }
-    }
 }
 
-/// How long a commit that lost twice keeps the others waiting for its next try. A caller with much to judge would otherwise
-/// lose for ever to one with little.
+/// How long a commit that lost twice keeps its transaction open for the next try, while other processes wait. Without it, a
+/// caller with much to validate would always lose to one with little.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// Leaves the transaction of `conn` open for the next try, which nobody can be faster than.
-pub(crate) fn hold<C: Undo>(writer: &Arc<Writer<C>>, turn: &mut Turn<C>, conn: C) {
-    turn.conn = Some(conn);
-    turn.holds = true;
-    turn.held += 1;
-    tokio::spawn(let_go(writer.clone(), turn.held));
+/// Keeps the transaction of `conn` open for the next try, which then cannot lose.
+pub(crate) fn hold<C: Rollback>(lock: &Arc<WriterLock<C>>, writer: &mut Writer<C>, conn: C) {
+    writer.conn = Some(conn);
+    writer.holds = true;
+    writer.held += 1;
+    tokio::spawn(release_later(lock.clone(), writer.held));
 }
 
-/// Ends a transaction that was left open for a next try which did not come.
-async fn let_go<C: Undo>(writer: Arc<Writer<C>>, held: u64) {
+/// Ends a transaction that was kept open for a next try that did not come.
+async fn release_later<C: Rollback>(lock: Arc<WriterLock<C>>, held: u64) {
     tokio::time::sleep(HOLD).await;
-    let mut turn = writer.lock().await;
-    if turn.holds && turn.held == held {
-        turn.holds = false;
-        if let Some(mut conn) = turn.conn.take()
-            && conn.undo().await
+    let mut writer = lock.lock().await;
+    if writer.holds && writer.held == held {
+        writer.holds = false;
+        if let Some(mut conn) = writer.conn.take()
+            && conn.roll_back().await
         {
-            turn.conn = Some(conn);
+            writer.conn = Some(conn);
         }
     }
 }

@@ -422,53 +422,6 @@ async fn a_damaged_log_is_not_read() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_the_release_before_gets_its_digests() {
-    let (folder, before) = closed().await;
-    let older = "DROP TRIGGER revisions_have_a_state; ALTER TABLE resources DROP COLUMN digest; \
-         ALTER TABLE changes DROP COLUMN digest; ALTER TABLE applied DROP COLUMN digest; \
-         ALTER TABLE revisions DROP COLUMN state; PRAGMA user_version = 4";
-    tamper(folder.path(), older).await;
-    let store = Sqlite::open(&url(folder.path())).await.unwrap();
-    assert_eq!(before.hold(&store, "migrated").await, 15);
-    verify(&store).await.unwrap();
-    let fleet = Fleet::load(store.load().await.unwrap()).unwrap();
-    write(&store, &fleet, &seed(r#"{"namespaces":[{"id":"later"}]}"#)).await;
-    verify(&store).await.unwrap();
-
-    // A process of that release which still has the file open.
-    use sqlx::ConnectOptions;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(folder.path().join("fleet.db"));
-    let mut conn = options.connect().await.unwrap();
-    let sql = "INSERT INTO revisions (revision, at, actor, request_id, digest) VALUES (99, '', '', '', x'00')";
-    let refused = sqlx::raw_sql(sql).execute(&mut conn).await.unwrap_err();
-    assert!(
-        refused.to_string().contains("a later release has migrated"),
-        "{refused}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_postgres_database_of_the_release_before_gets_its_digests() {
-    let server = Server::shared();
-    let url = server.database();
-    let store = Postgres::open(&url, Access::Write).await.unwrap();
-    let fleet = fill(&store).await;
-    let before = Before::of(&store, &fleet).await;
-    store.close().await;
-    let older = "SET search_path = flux_resourceset; ALTER TABLE resources DROP COLUMN digest; \
-         ALTER TABLE changes DROP COLUMN digest; ALTER TABLE applied DROP COLUMN digest; \
-         ALTER TABLE revisions DROP COLUMN state; UPDATE store SET version = 1, compatible = 1";
-    server.sql(&url, older);
-    let store = Postgres::open(&url, Access::Write).await.unwrap();
-    assert_eq!(before.hold(&store, "migrated").await, 15);
-    verify(&store).await.unwrap();
-    assert_eq!(server.sql(&url, "SELECT compatible FROM flux_resourceset.store"), "2");
-    let fleet = Fleet::load(store.load().await.unwrap()).unwrap();
-    write(&store, &fleet, &seed(r#"{"namespaces":[{"id":"later"}]}"#)).await;
-    verify(&store).await.unwrap();
-}
-
 /// Numbers that are the same in every run.
 struct Random(u64);
 

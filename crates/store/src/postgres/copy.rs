@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, Connection};
 use super::server::{PATIENCE, Purpose, Server, within};
 use super::write::{BEGIN, Rows};
 use super::{applied, compact, integrity};
-use crate::bell::Bell;
+use crate::head_signal::HeadSignal;
 use crate::rows::{Names, SELECT_LOG, SELECT_RESOURCE, add_row, creation, head_of, resource_of, revision_of};
 use crate::{EXPORTED, Export, Restore, StoreError, size_of};
 
@@ -152,7 +152,7 @@ impl Export for Exporting {
 pub(super) struct Restoring {
     server: Server,
     conn: PgConnection,
-    bell: Arc<Bell>,
+    head_signal: Arc<HeadSignal>,
     /// Where the log ends so far.
     head: Head,
     /// What the resources so far add up to.
@@ -160,7 +160,11 @@ pub(super) struct Restoring {
 }
 
 impl Restoring {
-    pub(super) async fn begin(server: &Server, replace: bool, bell: Arc<Bell>) -> Result<Self, StoreError> {
+    pub(super) async fn begin(
+        server: &Server,
+        replace: bool,
+        head_signal: Arc<HeadSignal>,
+    ) -> Result<Self, StoreError> {
         let mut conn = server.connect(Purpose::Restoring).await?;
         let begin = async {
             within(PATIENCE, sqlx::raw_sql(BEGIN).execute(&mut conn)).await?;
@@ -187,7 +191,7 @@ impl Restoring {
             _ => Ok(Restoring {
                 server: server.clone(),
                 conn,
-                bell,
+                head_signal,
                 head: Head::default(),
                 total: Total::default(),
             }),
@@ -254,7 +258,7 @@ impl Restore for Restoring {
             within(LONG, sqlx::raw_sql("COMMIT").execute(&mut self.conn)).await
         };
         finish.await.map_err(|e| self.server.error(&e))?;
-        self.bell.ring();
+        self.head_signal.notify();
         let _broken = within(PATIENCE, self.conn.close()).await;
         Ok(())
     }

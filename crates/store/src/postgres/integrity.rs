@@ -2,7 +2,6 @@
 
 use fleet::damage::{Damage, Replay, localise};
 use fleet::integrity::{self, Total};
-use fleet::json::Json;
 use fleet::log::{Digest, Head, State};
 use futures_util::TryStreamExt;
 use sqlx::postgres::PgConnection;
@@ -16,42 +15,6 @@ use crate::rows::{
     Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReader, head_of, integer, note_of,
 };
 use crate::{MOST_PROBLEMS, Repair, Unique};
-
-/// The digests of rows that a release before them wrote, within its migration.
-pub(super) async fn fill(conn: &mut PgConnection) -> sqlx::Result<()> {
-    let mut total = Total::default();
-    let (mut kind, mut id) = (String::new(), String::new());
-    loop {
-        let sql = "SELECT kind, id, body, origin, unique_key FROM flux_resourceset.resources \
-             WHERE (kind, id) > ($1, $2) ORDER BY kind, id LIMIT 256";
-        let rows = sqlx::query(sql).bind(&kind).bind(&id).fetch_all(&mut *conn).await?;
-        let Some(last) = rows.last() else { break };
-        (kind, id) = (last.try_get(0)?, last.try_get(1)?);
-        let (mut kinds, mut ids, mut digests) = (Vec::<String>::new(), Vec::<String>::new(), Vec::new());
-        for row in &rows {
-            let body = Json::from_canonical(&*row.some_text(2)?);
-            let item = integrity::item(&row.some_text(0)?, &row.some_text(1)?, &body);
-            total.add(item);
-            kinds.push(row.try_get(0)?);
-            ids.push(row.try_get(1)?);
-            digests.push(integrity::seal_row(item, row.text(4)?.as_deref(), row.text(3)?.as_deref()).to_vec());
-        }
-        let update = "UPDATE flux_resourceset.resources r SET digest = u.digest \
-             FROM unnest($1::text[], $2::text[], $3::bytea[]) AS u (kind, id, digest) WHERE r.kind = u.kind AND r.id = u.id";
-        let update = sqlx::query(update).bind(kinds).bind(ids).bind(digests);
-        update.execute(&mut *conn).await?;
-    }
-    let notes = sqlx::query("SELECT key, value FROM flux_resourceset.applied");
-    for row in notes.fetch_all(&mut *conn).await? {
-        let digest = integrity::note_digest(&row.some_text(0)?, &row.some_text(1)?);
-        let update = sqlx::query("UPDATE flux_resourceset.applied SET digest = $1 WHERE key = $2");
-        let update = update.bind(digest.0.to_vec()).bind(row.try_get::<String, _>(0)?);
-        update.execute(&mut *conn).await?;
-    }
-    let head = sqlx::query("SELECT revision, digest FROM flux_resourceset.store").fetch_one(&mut *conn);
-    let head = head_of(&head.await?)?;
-    put_total(conn, head, total).await
-}
 
 /// Writes what the resources at the head add up to.
 pub(super) async fn put_total(conn: &mut PgConnection, head: Head, total: Total) -> sqlx::Result<()> {

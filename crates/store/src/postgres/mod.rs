@@ -14,9 +14,11 @@
 //! `ignore_startup_parameters = extra_float_digits, options`; the timeouts above are then for the role to have
 //! (`ALTER ROLE … SET statement_timeout = …`).
 
+mod commit;
 mod compact;
 mod copy;
 mod integrity;
+mod log;
 mod pool;
 mod server;
 mod text;
@@ -28,31 +30,25 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use fleet::log::{Batch, Checkpoint, Digest, Head, Removed, Revision, RevisionRecord, State};
+use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, QueryBuilder, Row};
+use sqlx::{AssertSqlSafe, Row};
 use tokio::task::JoinSet;
 
 use self::pool::{Conn, Pool};
 use self::server::{PATIENCE, Purpose, Server, within};
 use self::watch::Ears;
-use crate::bell::Bell;
-use crate::rows::{
-    Columns, Names, SELECT_LOG, SELECT_NOTES, add_audit_row, add_row, head_of, integer, note_of, removed_of,
-    revision_of,
-};
-use crate::turn::{self, Turn, Undo};
-use crate::{
-    AuditQuery, AuditRecord, CommitError, Export, Repair, Restore, Store, StoreError, Unique, chain, digests,
-    first_broken, still_kept,
-};
+use crate::head_signal::HeadSignal;
+use crate::rows::{Columns, SELECT_NOTES, head_of, integer, note_of, removed_of, revision_of};
+use crate::writer_lock;
+use crate::{AuditQuery, AuditRecord, CommitError, Export, Repair, Restore, Store, StoreError, Unique};
 
 /// A transaction that sees one moment. A statement may take as long as it needs, as long as rows come.
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = 0";
 
 /// What commits share.
-type Writer = turn::Writer<Conn>;
+type WriterLock = writer_lock::WriterLock<Conn>;
 
 /// What the store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +62,9 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Postgres {
     server: Server,
-    writer: Arc<Writer>,
+    writer: Arc<WriterLock>,
     readers: Arc<Pool>,
-    bell: Arc<Bell>,
+    head_signal: Arc<HeadSignal>,
     upkeep: Mutex<JoinSet<()>>,
 }
 
@@ -95,18 +91,18 @@ impl Postgres {
     }
 
     fn on(server: Server, readers: Arc<Pool>, head: Head) -> Self {
-        let writer = Arc::new(Writer::new(Turn::new(None)));
-        let (bell, ears) = (Arc::<Bell>::default(), Arc::<Ears>::default());
+        let writer = Arc::new(WriterLock::new(writer_lock::Writer::new(None)));
+        let (head_signal, ears) = (Arc::<HeadSignal>::default(), Arc::<Ears>::default());
         let mut upkeep = JoinSet::new();
         if server.listens() {
-            upkeep.spawn(watch::listen(server.clone(), bell.clone(), ears.clone()));
+            upkeep.spawn(watch::listen(server.clone(), head_signal.clone(), ears.clone()));
         }
-        upkeep.spawn(watch::poll(readers.clone(), bell.clone(), ears, head));
+        upkeep.spawn(watch::poll(readers.clone(), head_signal.clone(), ears, head));
         Postgres {
             server,
             writer,
             readers,
-            bell,
+            head_signal,
             upkeep: Mutex::new(upkeep),
         }
     }
@@ -120,22 +116,6 @@ impl Postgres {
             Access::Write => Ok(()),
             Access::Read => Err(self.server.unusable("it was opened to be read only".to_owned())),
         }
-    }
-
-    /// After somebody else was faster: whether a later release took over, and if not, the lock, where it is wanted.
-    async fn lost(&self, conn: &mut Conn, hold: bool) -> Result<(), StoreError> {
-        const LOOK: &str = "SELECT version, compatible FROM flux_resourceset.store";
-        const HOLD: &str = "SELECT version, compatible FROM flux_resourceset.store FOR UPDATE";
-        let looked = async {
-            if hold {
-                within(PATIENCE, sqlx::raw_sql(write::BEGIN).execute(&mut **conn)).await?;
-            }
-            let row = sqlx::query(if hold { HOLD } else { LOOK }).fetch_one(&mut **conn);
-            let row = within(PATIENCE, row).await?;
-            Ok((row.try_get(0)?, row.try_get(1)?))
-        };
-        let (version, compatible) = looked.await.map_err(|e| self.error(&e))?;
-        self.server.check(version, compatible)
     }
 }
 
@@ -187,147 +167,19 @@ impl Store for Postgres {
         limit: usize,
         bytes: usize,
     ) -> Result<Vec<RevisionRecord>, StoreError> {
-        let mut conn = self.readers.lend().await?;
-        let read = async {
-            let mut sql = select_log("r.revision, c.idx");
-            sql.push(
-                "FROM flux_resourceset.revisions r LEFT JOIN flux_resourceset.changes c ON c.revision = r.revision \
-                 AND (r.revision > ",
-            );
-            sql.push_bind(integer(after.0.saturating_add(1)))
-                .push(" OR c.idx >= ")
-                .push_bind(integer(index))
-                .push(") WHERE r.revision > ");
-            sql.push_bind(integer(after.0)).push(
-                " AND r.revision <= (SELECT max(revision) FROM \
-                 (SELECT revision FROM flux_resourceset.revisions WHERE revision > ",
-            );
-            sql.push_bind(integer(after.0))
-                .push(" ORDER BY revision LIMIT ")
-                .push_bind(integer(limit))
-                .push(") AS page)");
-            order_within(&mut sql, bytes);
-            let mut rows = sql.build().fetch(&mut *conn);
-            let (mut records, mut names, mut size) = (Vec::<RevisionRecord>::new(), Names::default(), 0);
-            while let Some(row) = within(PATIENCE, rows.try_next()).await? {
-                size += add_row(&mut records, &row, &mut names)?;
-                if size >= bytes {
-                    break;
-                }
-            }
-            drop(rows);
-            // Asked afterwards: what was read while the log was being cut is not to be trusted.
-            let checkpoint = compact::checkpoint(&mut conn).await?;
-            let before = digest_at(&mut conn, after, checkpoint).await?;
-            Ok((records, checkpoint, before))
-        };
-        let read = read.await;
-        let (records, checkpoint, before) = conn.done(read)?;
-        still_kept(after, checkpoint)?;
-        match first_broken(before, &records, index, bytes) {
-            None => Ok(records),
-            Some(revision) => {
-                let detail = format!("revision {revision} of the log is not what was written; run verify");
-                Err(self.server.corrupt(detail))
-            }
-        }
+        self.read_log(after, index, limit, bytes).await
     }
 
     async fn commit(&self, base: Head, batches: &[Batch]) -> Result<Vec<Head>, CommitError> {
-        self.must_write()?;
-        let records = chain(base, batches);
-        let Ok(mut turn) = tokio::time::timeout(PATIENCE, self.writer.lock()).await else {
-            return Err(self.server.unavailable("another commit takes too long").into());
-        };
-        let holds = std::mem::take(&mut turn.holds);
-        // Out of its place while it works: if this future is dropped, the connection is too, and the server decides.
-        let mut conn = match turn.conn.take() {
-            Some(conn) if holds => conn,
-            Some(conn) => conn.fresh(&self.server, Purpose::Writing).await?,
-            None => Conn::connect(&self.server, Purpose::Writing).await?,
-        };
-        let known = match turn.total_at(base) {
-            Some(total) => Ok((base, Some(total))),
-            None => integrity::total_at_head(&mut conn).await,
-        };
-        let outcome = match known {
-            Ok((head, _)) if head != base => Ok(None),
-            Ok((_, Some(total))) => {
-                let digests = digests(total, batches, &records);
-                let written = write::commit(&mut conn, holds, base, batches, &records, &digests).await;
-                written.map(|moved| moved.then_some(digests.total))
-            }
-            Ok((_, None)) => {
-                let detail = format!(
-                    "the digest of the state at revision {} is not what was written; run verify, then repair",
-                    base.revision
-                );
-                return Err(self.server.corrupt(detail).into());
-            }
-            Err(e) => Err(e),
-        };
-        let refused = match outcome {
-            Ok(Some(total)) => {
-                turn.total = Some((records.last().map_or(base, RevisionRecord::head), total));
-                conn.worked();
-                turn.conn = Some(conn);
-                turn.conflicts = 0;
-                self.bell.ring();
-                return Ok(records.iter().map(RevisionRecord::head).collect());
-            }
-            Ok(None) => CommitError::Conflict,
-            Err(e) if e.as_database_error().is_none() => return Err(self.error(&e).into()),
-            Err(e) if e.as_database_error().is_some_and(|e| e.is_unique_violation()) => {
-                if !conn.undo().await {
-                    return Err(self.error(&e).into());
-                }
-                let duplicate = write::duplicate(&mut conn, batches).await;
-                // It may be free again by now, if somebody else was faster: then they may try again as well.
-                duplicate.map_err(|e| self.error(&e))?.unwrap_or(CommitError::Conflict)
-            }
-            Err(e) => self.error(&e).into(),
-        };
-        // What is wrong with the server may be so for this connection only, as to one that has become a standby: it goes.
-        if matches!(refused, CommitError::Store(_)) || !conn.undo().await {
-            return Err(refused);
-        }
-        if refused == CommitError::Conflict {
-            turn.conflicts += 1;
-            let hold = turn.conflicts > 1 && !holds;
-            self.lost(&mut conn, hold).await?;
-            if hold {
-                turn::hold(&self.writer, &mut turn, conn);
-                return Err(refused);
-            }
-        }
-        conn.worked();
-        turn.conn = Some(conn);
-        Err(refused)
+        self.append(base, batches).await
     }
 
     async fn head_moved(&self) {
-        self.bell.rung().await;
+        self.head_signal.moved().await;
     }
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
-        let mut conn = self.readers.lend().await?;
-        let read = async {
-            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-            within(PATIENCE, sqlx::raw_sql(begin).execute(&mut *conn)).await?;
-            let checkpoint = compact::checkpoint(&mut conn).await?;
-            let begins = checkpoint.map_or(Revision::ZERO, |checkpoint| checkpoint.head.revision);
-            let after = query.starts_after().unwrap_or(begins);
-            let records = match after < begins {
-                true => Vec::new(),
-                false => audit_after(&mut conn, after, query).await?,
-            };
-            within(PATIENCE, sqlx::raw_sql("COMMIT").execute(&mut *conn)).await?;
-            Ok((after, checkpoint, records))
-        };
-        let read = read.await;
-        let (after, checkpoint, records) = conn.done(read)?;
-        still_kept(after, checkpoint)?;
-        Ok(records)
+        self.read_audit(query).await
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
@@ -382,7 +234,7 @@ impl Store for Postgres {
 
     async fn restore(&self, replace: bool) -> Result<Box<dyn Restore>, StoreError> {
         self.must_write()?;
-        let restoring = copy::Restoring::begin(&self.server, replace, self.bell.clone());
+        let restoring = copy::Restoring::begin(&self.server, replace, self.head_signal.clone());
         Ok(Box::new(restoring.await?))
     }
 
@@ -413,10 +265,10 @@ impl Store for Postgres {
         upkeep.shutdown().await;
         self.readers.close().await;
         // Who is still at work closes with the process.
-        if let Ok(mut turn) = self.writer.try_lock()
-            && let Some(conn) = turn.conn.take()
+        if let Ok(mut writer) = self.writer.try_lock()
+            && let Some(conn) = writer.conn.take()
         {
-            turn.holds = false;
+            writer.holds = false;
             conn.close().await;
         }
     }
@@ -436,76 +288,6 @@ async fn applied(conn: &mut PgConnection) -> sqlx::Result<BTreeMap<String, Strin
     let sql = format!("{SELECT_NOTES} FROM flux_resourceset.applied");
     let rows = sqlx::query(AssertSqlSafe(sql)).fetch_all(conn);
     within(PATIENCE, rows).await?.iter().map(note_of).collect()
-}
-
-/// The digest of a revision, or of where the log begins; none if it has no such revision.
-async fn digest_at(
-    conn: &mut PgConnection,
-    revision: Revision,
-    checkpoint: Option<Checkpoint>,
-) -> sqlx::Result<Option<Digest>> {
-    match checkpoint {
-        Some(checkpoint) if checkpoint.head.revision == revision => return Ok(Some(checkpoint.head.digest)),
-        None if revision == Revision::ZERO => return Ok(Some(Digest::default())),
-        _ => {}
-    }
-    let row = sqlx::query("SELECT revision, digest FROM flux_resourceset.revisions WHERE revision = $1")
-        .bind(integer(revision.0))
-        .fetch_optional(conn);
-    let row = within(PATIENCE, row).await?;
-    row.map(|row| Ok(head_of(&row)?.digest)).transpose()
-}
-
-/// Begins a query for rows of the log in which each knows the size of those before it. `octet_length` does not unpack what is
-/// stored apart.
-fn select_log(order: &str) -> QueryBuilder<sqlx::Postgres> {
-    let size = "256 + coalesce(octet_length(c.before), 0) + coalesce(octet_length(c.after), 0)";
-    QueryBuilder::new(format!(
-        "SELECT * FROM ({SELECT_LOG}, sum({size}) OVER (ORDER BY {order}) - ({size}) AS so_far "
-    ))
-}
-
-/// Ends it. The driver reads all rows of a query, also of one that is dropped, so the server stops near the bound. Text may
-/// be longer there than here: the bound is generous, and the reader stops at its own.
-fn order_within(sql: &mut QueryBuilder<sqlx::Postgres>, bytes: usize) {
-    sql.push(") AS sized WHERE so_far < ")
-        .push_bind(integer(bytes.saturating_mul(4)))
-        .push(" ORDER BY revision, idx");
-}
-
-async fn audit_after(conn: &mut PgConnection, after: Revision, query: &AuditQuery) -> sqlx::Result<Vec<AuditRecord>> {
-    let push_from = |sql: &mut QueryBuilder<sqlx::Postgres>| {
-        sql.push("FROM flux_resourceset.changes c JOIN flux_resourceset.revisions r ON r.revision = c.revision WHERE ");
-        sql.push("c.revision > ").push_bind(integer(after.0));
-        for (column, value) in [("c.kind", &query.kind), ("c.id", &query.id), ("r.actor", &query.actor)] {
-            if let Some(value) = value {
-                sql.push(" AND ")
-                    .push(column)
-                    .push(" = ")
-                    .push_bind(text::put(value).into_owned());
-            }
-        }
-        if let Some((revision, index)) = query.behind {
-            sql.push(" AND (c.revision > ").push_bind(integer(revision.0));
-            sql.push(" OR c.idx > ").push_bind(integer(index)).push(")");
-        }
-    };
-    let mut sql = select_log("c.revision, c.idx");
-    push_from(&mut sql);
-    sql.push(" AND c.revision <= (SELECT max(revision) FROM (SELECT c.revision ");
-    push_from(&mut sql);
-    sql.push(" ORDER BY c.revision LIMIT ").push_bind(integer(query.limit));
-    sql.push(") AS page)");
-    order_within(&mut sql, query.bytes.unwrap_or(usize::MAX));
-    let mut rows = sql.build().fetch(conn);
-    let (mut records, mut names, mut size) = (Vec::<AuditRecord>::new(), Names::default(), 0);
-    while let Some(row) = within(PATIENCE, rows.try_next()).await? {
-        size += add_audit_row(&mut records, &row, &mut names)?;
-        if query.bytes.is_some_and(|bytes| size >= bytes) {
-            break;
-        }
-    }
-    Ok(records)
 }
 
 impl Columns for PgRow {

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::server::{PATIENCE, Purpose, Server, within};
 use crate::StoreError;
-use crate::turn::Undo;
+use crate::writer_lock::Rollback;
 
 /// How many at a time.
 const MOST: usize = 4;
@@ -76,10 +76,10 @@ impl DerefMut for Conn {
     }
 }
 
-impl Undo for Conn {
-    async fn undo(&mut self) -> bool {
-        let undone = within(PATIENCE, sqlx::raw_sql("ROLLBACK").execute(&mut self.conn)).await;
-        undone.is_ok()
+impl Rollback for Conn {
+    async fn roll_back(&mut self) -> bool {
+        let done = within(PATIENCE, sqlx::raw_sql("ROLLBACK").execute(&mut self.conn)).await;
+        done.is_ok()
     }
 }
 

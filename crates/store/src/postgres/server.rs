@@ -1,12 +1,11 @@
-//! The server: how it is named, reached, prepared, and spoken of in errors.
+//! The server: its URL, connections, schema and errors.
 //!
 //! **Releases side by side.** During an upgrade, replicas of two releases work on one database. The row of
-//! `flux_resourceset.store` says which migration was the last (`version`), and the lowest one that a release must know to
-//! work with what it left (`compatible`). A migration that only adds what older releases need not know leaves `compatible` as
-//! it is: they go on, as every statement names its columns. One that they would misread raises it to its own number: from
-//! then on they get [`StoreError::Newer`], also those that are running, since every commit and every look at the head
-//! compares: they go on serving what they have, and write nothing. Migration 2 did that, because a row without its digest is a
-//! damaged one. Otherwise a release never raises it above the last migration of the release before.
+//! `flux_resourceset.store` has the last migration (`version`), and the lowest one that a release must know to work with the
+//! schema (`compatible`). A migration that only adds something leaves `compatible` as it is: older releases go on, because every
+//! statement names its columns. A migration that they would misread raises `compatible` to its own number. From then on older
+//! releases get [`StoreError::Newer`], even those that are running, because every commit and every read of the head compares:
+//! they serve what they have, and write nothing. A release never raises it above the last migration of the release before.
 
 use std::fmt;
 use std::io;
@@ -17,22 +16,28 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection, Row};
 
-use super::integrity;
-use crate::StoreError;
 use crate::postgres::Access;
+use crate::{StoreError, unreleased};
 
-/// What makes the schema, with the `compatible` that each leaves. Never edited once released: a change is a new file.
-const MIGRATIONS: &[(&str, i64)] = &[
-    (include_str!("migrations/1.sql"), 1),
-    // An older release would write rows without digests.
-    (include_str!("migrations/2.sql"), 2),
-];
+/// A file that creates or changes the schema. A released file is never edited: a change of the schema is a new file.
+struct Migration {
+    version: i64,
+    /// The lowest version that a release must know to work with the schema.
+    compatible: i64,
+    sql: &'static str,
+}
 
-/// The migration whose columns are filled by [`integrity::fill`].
-const DIGESTS: usize = 2;
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: FIRST,
+    compatible: FIRST,
+    sql: include_str!("schema.sql"),
+}];
 
-/// The last migration that this release knows.
-pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+/// The first released version. Version 1 was a development build; its databases are refused.
+const FIRST: i64 = 2;
+
+/// The last version that this release knows.
+pub(super) const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 /// How long we wait for an answer, or for the next part of a long one.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -172,6 +177,7 @@ impl Server {
         }
         match (self.0.access, self.version(&mut conn).await?) {
             (_, Some(version)) if version >= KNOWN => {}
+            (_, Some(version)) if version < FIRST => return Err(self.unusable(unreleased(version))),
             (Access::Read, None) => {
                 return Err(self.not_ready("its schema is not there yet; a replica that may write makes it"));
             }
@@ -199,9 +205,8 @@ impl Server {
     }
 
     async fn migrate(&self, conn: &mut PgConnection) -> Result<(), StoreError> {
-        // Others may be migrating now, or restoring a backup: they have the time that they need. So has filling new columns.
+        // Another process may be migrating, or restoring a backup, and needs its time.
         const PATIENT: Duration = Duration::from_secs(120);
-        const FILLING: Duration = Duration::from_secs(1800);
         let migrate = async {
             sqlx::raw_sql("BEGIN; SET LOCAL lock_timeout = '60s'")
                 .execute(&mut *conn)
@@ -233,23 +238,17 @@ impl Server {
             }
         };
         let migrate = async {
-            let first = usize::try_from(version)
-                .unwrap_or(MIGRATIONS.len())
-                .min(MIGRATIONS.len());
-            for (number, (migration, compatible)) in MIGRATIONS.iter().enumerate().skip(first) {
-                sqlx::raw_sql(*migration).execute(&mut *conn).await?;
-                if number + 1 == DIGESTS {
-                    integrity::fill(conn).await?;
-                }
+            for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
+                sqlx::raw_sql(migration.sql).execute(&mut *conn).await?;
                 sqlx::query("UPDATE flux_resourceset.store SET version = $1, compatible = $2")
-                    .bind(number as i64 + 1)
-                    .bind(compatible)
+                    .bind(migration.version)
+                    .bind(migration.compatible)
                     .execute(&mut *conn)
                     .await?;
             }
             sqlx::raw_sql("COMMIT").execute(&mut *conn).await
         };
-        within(FILLING, migrate).await.map_err(|e| self.error(&e))?;
+        within(PATIENT, migrate).await.map_err(|e| self.error(&e))?;
         Ok(())
     }
 

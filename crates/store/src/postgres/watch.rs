@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::pool::Pool;
 use super::server::{PATIENCE, Purpose, Server, within};
 use super::write::CHANNEL;
-use crate::bell::Bell;
+use crate::head_signal::HeadSignal;
 
 /// How late a follower is at most while we hear nothing of commits, and know it.
 const SOON: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ impl Ears {
     }
 }
 
-pub(super) async fn listen(server: Server, bell: Arc<Bell>, ears: Arc<Ears>) {
+pub(super) async fn listen(server: Server, head_signal: Arc<HeadSignal>, ears: Arc<Ears>) {
     let mut rest = SOON;
     loop {
         match within(PATIENCE, connect(&server)).await {
@@ -58,8 +58,8 @@ pub(super) async fn listen(server: Server, bell: Arc<Bell>, ears: Arc<Ears>) {
                 rest = SOON;
                 ears.listening.store(true, Ordering::Release);
                 // Something may have happened while nobody listened.
-                bell.ring();
-                let broken = hear(listener, &bell, &ears).await;
+                head_signal.notify();
+                let broken = hear(listener, &head_signal, &ears).await;
                 ears.listening.store(false, Ordering::Release);
                 tracing::info!(
                     "{} is polled, and listened to again in a moment: {broken}",
@@ -91,7 +91,7 @@ async fn connect(server: &Server) -> sqlx::Result<PgListener> {
 }
 
 /// Returns why it cannot go on.
-async fn hear(mut listener: PgListener, bell: &Bell, ears: &Ears) -> String {
+async fn hear(mut listener: PgListener, head_signal: &HeadSignal, ears: &Ears) -> String {
     loop {
         let heard = tokio::select! {
             heard = listener.try_recv() => heard,
@@ -101,7 +101,7 @@ async fn hear(mut listener: PgListener, bell: &Bell, ears: &Ears) -> String {
             Ok(Some(_)) => {
                 ears.heard.fetch_add(1, Ordering::AcqRel);
                 ears.deaf.store(false, Ordering::Release);
-                bell.ring();
+                head_signal.notify();
             }
             Ok(None) => return "the connection broke".to_owned(),
             Err(e) => return e.to_string(),
@@ -109,7 +109,7 @@ async fn hear(mut listener: PgListener, bell: &Bell, ears: &Ears) -> String {
     }
 }
 
-pub(super) async fn poll(pool: Arc<Pool>, bell: Arc<Bell>, ears: Arc<Ears>, mut last: Head) {
+pub(super) async fn poll(pool: Arc<Pool>, head_signal: Arc<HeadSignal>, ears: Arc<Ears>, mut last: Head) {
     loop {
         let before = ears.heard();
         sleep(if ears.good() { LATE } else { SOON }).await;
@@ -118,7 +118,7 @@ pub(super) async fn poll(pool: Arc<Pool>, bell: Arc<Bell>, ears: Arc<Ears>, mut 
         if std::mem::replace(&mut last, head) == head {
             continue;
         }
-        bell.ring();
+        head_signal.notify();
         if ears.good() && ears.heard() == before {
             // It may be under way.
             sleep(SOON).await;

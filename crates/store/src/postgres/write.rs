@@ -13,8 +13,9 @@ use sqlx::postgres::PgConnection;
 
 use super::server::{KNOWN, PATIENCE, within};
 use super::text::put;
+use crate::CommitError;
+use crate::chain::Digests;
 use crate::rows::{Columns, integer};
-use crate::{CommitError, Digests};
 
 /// Whom the statement below wakes when its transaction is committed.
 pub(super) const CHANNEL: &str = "flux_resourceset";

@@ -12,10 +12,12 @@ use tokio::sync::Notify;
 
 use super::file::File;
 use super::marker::Marker;
-use super::{Script, compact, created, head, integrity};
-use crate::bell::Bell;
+use super::script::{Script, created};
+use super::{compact, head, integrity};
+use crate::chain::Digests;
+use crate::head_signal::HeadSignal;
 use crate::rows::{Names, SELECT_LOG, SELECT_RESOURCE, add_row, creation, head_of, integer, resource_of};
-use crate::{Digests, EXPORTED, Export, Restore, StoreError, size_of};
+use crate::{EXPORTED, Export, Restore, StoreError, size_of};
 
 /// A connection of its own, whose transaction is the moment.
 #[derive(Debug)]
@@ -137,7 +139,7 @@ impl Export for Exporting {
 pub(super) struct Restoring {
     file: File,
     conn: SqliteConnection,
-    bell: Arc<Bell>,
+    head_signal: Arc<HeadSignal>,
     committed: Arc<Notify>,
     marker: Arc<Marker>,
     /// What the resources so far add up to.
@@ -148,7 +150,7 @@ impl Restoring {
     pub(super) async fn begin(
         file: &File,
         replace: bool,
-        bell: Arc<Bell>,
+        head_signal: Arc<HeadSignal>,
         committed: Arc<Notify>,
         marker: Arc<Marker>,
     ) -> Result<Self, StoreError> {
@@ -174,7 +176,7 @@ impl Restoring {
             _ => Ok(Restoring {
                 file: file.clone(),
                 conn,
-                bell,
+                head_signal,
                 committed,
                 marker,
                 total: Total::default(),
@@ -240,7 +242,7 @@ impl Restore for Restoring {
         if let Err(error) = self.marker.restored(&epoch, head) {
             tracing::warn!("cannot note where the store is: {error}");
         }
-        self.bell.ring();
+        self.head_signal.notify();
         self.committed.notify_one();
         self.conn.close().await.map_err(|e| self.file.error(&e))
     }

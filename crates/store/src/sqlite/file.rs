@@ -12,22 +12,19 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::integrity;
-use crate::StoreError;
+use crate::{StoreError, unreleased};
 
-/// Each file sets `user_version` to its number. Never edited once released: a change of the schema is a new file.
-const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/1.sql"),
-    include_str!("migrations/2.sql"),
-    include_str!("migrations/3.sql"),
-    include_str!("migrations/4.sql"),
-    include_str!("migrations/5.sql"),
-];
+/// What creates and changes the schema: the `user_version` that each file sets, in order. A released file is never edited: a
+/// change of the schema is a new file.
+const MIGRATIONS: &[(i64, &str)] = &[(FIRST, include_str!("schema.sql"))];
 
-/// The migration whose columns are filled by [`integrity::fill`].
-const DIGESTS: usize = 5;
+/// The first released version. The versions below were development builds; their files are refused.
+const FIRST: i64 = 5;
 
-/// "flux", as the first migration writes it.
+/// The last version that this release knows.
+const LAST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+
+/// "flux", as the schema sets it.
 const APPLICATION_ID: i64 = 0x66_6c_75_78;
 
 /// How long a connection waits for a lock that another process holds.
@@ -136,11 +133,8 @@ impl File {
         // Also without anything to migrate: it shows now, not at the first write, that the file can be written to.
         self.run(&mut conn, "BEGIN IMMEDIATE").await?;
         let version = self.version(&mut conn).await?;
-        for (number, migration) in MIGRATIONS.iter().enumerate().skip(version) {
+        for (_, migration) in MIGRATIONS.iter().filter(|(number, _)| *number > version) {
             self.run(&mut conn, migration).await?;
-            if number + 1 == DIGESTS {
-                integrity::fill(&mut conn).await.map_err(|e| self.error(&e))?;
-            }
         }
         self.run(&mut conn, "COMMIT").await?;
         if let Ok(found) = identity(&self.path) {
@@ -192,27 +186,28 @@ impl File {
         Ok(())
     }
 
-    /// How many of the migrations the file has had. An error if the file is not ours to write to.
-    async fn version(&self, conn: &mut SqliteConnection) -> Result<usize, StoreError> {
+    /// The version of the file's schema; 0 if the file is new. An error if this release must not write to the file.
+    async fn version(&self, conn: &mut SqliteConnection) -> Result<i64, StoreError> {
         const IDENTITY: &str = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema) \
              FROM pragma_application_id, pragma_user_version";
         let (application, version, objects): (i64, i64, i64) = sqlx::query_as(IDENTITY)
             .fetch_one(conn)
             .await
             .map_err(|e| self.error(&e))?;
-        let known = MIGRATIONS.len();
-        match (application, usize::try_from(version)) {
-            (0, Ok(0)) if objects == 0 => Ok(0),
-            (APPLICATION_ID, Ok(version)) if version <= known => Ok(version),
+        let unusable = |detail: String| StoreError::Unusable {
+            place: self.place(),
+            detail,
+        };
+        match (application, version) {
+            (0, 0) if objects == 0 => Ok(0),
+            (APPLICATION_ID, FIRST..=LAST) => Ok(version),
+            (APPLICATION_ID, ..FIRST) => Err(unusable(unreleased(version))),
             (APPLICATION_ID, _) => Err(StoreError::Newer {
                 place: self.place(),
                 found: version,
-                known: known as i64,
+                known: LAST,
             }),
-            _ => Err(StoreError::Unusable {
-                place: self.place(),
-                detail: "it belongs to another program; name another file".to_owned(),
-            }),
+            _ => Err(unusable("it belongs to another program; name another file".to_owned())),
         }
     }
 

@@ -6,46 +6,11 @@ use fleet::log::{Change, Digest, Head, State};
 use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
-use super::{Script, compact, head};
+use super::script::{Script, created};
+use super::{compact, head};
 use crate::repair::{self, Plan};
 use crate::rows::{Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReader, integer, note_of};
 use crate::{MOST_PROBLEMS, Repair, Unique};
-
-/// The digests of rows that a release before them wrote, within its migration.
-pub(super) async fn fill(conn: &mut SqliteConnection) -> sqlx::Result<()> {
-    const AT_ONCE: i64 = 256;
-    let (mut last, mut total) = (i64::MIN, Total::default());
-    loop {
-        let sql = "SELECT kind, id, body, origin, unique_key, rowid FROM resources NOT INDEXED \
-             WHERE rowid > ? ORDER BY rowid LIMIT ?";
-        let rows = sqlx::query(sql).bind(last).bind(AT_ONCE).fetch_all(&mut *conn).await?;
-        if rows.is_empty() {
-            break;
-        }
-        for row in &rows {
-            last = row.try_get(5)?;
-            let item = integrity::item(
-                &row.some_text(0)?,
-                &row.some_text(1)?,
-                &fleet::json::Json::from_canonical(&*row.some_text(2)?),
-            );
-            total.add(item);
-            let sealed = integrity::seal_row(item, row.text(4)?.as_deref(), row.text(3)?.as_deref());
-            let update = sqlx::query("UPDATE resources SET digest = ? WHERE rowid = ?");
-            update.bind(sealed.to_vec()).bind(last).execute(&mut *conn).await?;
-        }
-    }
-    let notes: Vec<(String, String)> = sqlx::query_as("SELECT key, value FROM applied")
-        .fetch_all(&mut *conn)
-        .await?;
-    for (key, value) in notes {
-        let digest = integrity::note_digest(&key, &value);
-        let update = sqlx::query("UPDATE applied SET digest = ? WHERE key = ?");
-        update.bind(digest.0.to_vec()).bind(key).execute(&mut *conn).await?;
-    }
-    let head = head(conn).await?;
-    put_total(conn, head, total).await
-}
 
 /// Writes what the resources at the head add up to.
 pub(super) async fn put_total(conn: &mut SqliteConnection, head: Head, total: Total) -> sqlx::Result<()> {
@@ -211,7 +176,7 @@ async fn rewrite(conn: &mut SqliteConnection, resources: &[Change]) -> sqlx::Res
     sqlx::query("DELETE FROM resources").execute(&mut *conn).await?;
     for part in resources.chunks(AT_ONCE) {
         let mut script = Script::new("");
-        script.state(&super::created(part), &[]);
+        script.state(&created(part), &[]);
         script.run(conn).await?;
     }
     Ok(())

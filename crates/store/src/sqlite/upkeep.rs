@@ -8,10 +8,10 @@ use sqlx::SqliteConnection;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::Writer;
+use super::WriterLock;
 use super::file::{File, MAX_LOG};
 use crate::StoreError;
-use crate::bell::Bell;
+use crate::head_signal::HeadSignal;
 
 /// A follower of another process's commits is at most this late.
 const POLL: Duration = Duration::from_millis(15);
@@ -51,17 +51,17 @@ async fn data_version(conn: &mut SqliteConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar("PRAGMA data_version").fetch_one(conn).await
 }
 
-pub(super) async fn watch(file: File, bell: Arc<Bell>, mut watched: Watched) {
+pub(super) async fn watch(file: File, head_signal: Arc<HeadSignal>, mut watched: Watched) {
     loop {
         sleep(POLL).await;
         match watched.moved().await {
-            Ok(true) => bell.ring(),
+            Ok(true) => head_signal.notify(),
             Ok(false) => {}
             Err(e) => {
                 tracing::warn!("cannot follow the store: {}", file.error(&e));
                 watched = reconnect(&file).await;
                 // The versions of two connections do not compare: something may have happened in between.
-                bell.ring();
+                head_signal.notify();
             }
         }
     }
@@ -77,7 +77,7 @@ async fn reconnect(file: &File) -> Watched {
 }
 
 /// Checkpoints, off the path of the commits, which only say that they were there. One task, hence one at a time.
-pub(super) async fn checkpoint(mut file: File, committed: Arc<Notify>, writer: Arc<Writer>) {
+pub(super) async fn checkpoint(mut file: File, committed: Arc<Notify>, writer: Arc<WriterLock>) {
     file.options = file.options.busy_timeout(STALL);
     loop {
         committed.notified().await;
@@ -87,7 +87,11 @@ pub(super) async fn checkpoint(mut file: File, committed: Arc<Notify>, writer: A
     }
 }
 
-async fn checkpoint_until_it_fails(file: &File, committed: &Notify, writer: &Writer) -> Result<Infallible, StoreError> {
+async fn checkpoint_until_it_fails(
+    file: &File,
+    committed: &Notify,
+    writer: &WriterLock,
+) -> Result<Infallible, StoreError> {
     let failed = |e: sqlx::Error| file.error(&e);
     let mut conn = file.connect().await?;
     let page: i64 = sqlx::query_scalar("PRAGMA page_size")
