@@ -178,7 +178,7 @@ async fn run(cli: &Cli) -> Result<(), Failure> {
         Some(Command::Openapi) => {
             let config = cli.options.read_without_tokens()?;
             let fleet = startup::kinds_only(&config)?;
-            let text = fleet::yaml::write(&openapi::document(fleet.kinds(), Mode::Crud));
+            let text = openapi::text(fleet.kinds(), Mode::Crud);
             say(format_args!("{text}"))
         }
         Some(Command::Reference { page }) => {

@@ -1,6 +1,8 @@
-//! The arrows between the crates, as ARCHITECTURE.md draws them: an edge that is not in the table is a design change.
+//! The dependencies between crates, and between the modules of the server, as ARCHITECTURE.md describes them. One that is not
+//! in a table here is a change of the design.
 #![allow(clippy::unwrap_used)]
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -19,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     (TESTING, &[]),
 ];
 
-/// What tests of any crate may use.
+/// The crate that the tests of any crate may use.
 const TESTING: &str = "pgtest";
 
 #[test]
@@ -46,7 +48,7 @@ fn crates_depend_on_each_other_only_downwards() {
     assert_eq!(
         names.len(),
         ALLOWED.len(),
-        "a crate that the table does not know: {names:?}"
+        "a crate that is not in the table: {names:?}"
     );
     for package in packages {
         let name = package["name"].as_str().unwrap();
@@ -72,4 +74,69 @@ fn the_domain_does_no_io() {
             "crates/fleet must not know {forbidden}"
         );
     }
+}
+
+/// Text that the modules of the server must not contain: the folder or file, the text, and why.
+const FORBIDDEN: [(&str, &str, &str); 9] = [
+    ("app", "crate::http", "use cases do not know HTTP"),
+    ("app", "axum::extract", "use cases do not know HTTP"),
+    ("app", "axum::response", "use cases do not know HTTP"),
+    ("http", ".store.", "handlers call use cases, not the store"),
+    ("http", "dyn Store", "handlers call use cases, not the store"),
+    ("http", "store::AuditQuery", "handlers call use cases, not the store"),
+    (
+        "http/openapi",
+        "StatusCode::",
+        "the document is made without handling requests",
+    ),
+    ("reference", "crate::app", "the reference is made from definitions"),
+    ("metrics.rs", "crate::http", "metrics are below the layers that count"),
+];
+
+#[test]
+fn modules_of_the_server_depend_on_each_other_only_downwards() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (place, text, reason) in FORBIDDEN {
+        let files = rust_files(&source.join(place));
+        assert!(!files.is_empty(), "{place} is gone: update the table");
+        for file in files {
+            let content = std::fs::read_to_string(&file).unwrap();
+            // Tests at the end of a file may use anything.
+            let content = content.split("#[cfg(test)]").next().unwrap();
+            assert!(!content.contains(text), "{} has {text}: {reason}", file.display());
+        }
+    }
+}
+
+/// Only the conversion of errors names the store's crate in the HTTP layer.
+#[test]
+fn the_http_layer_knows_the_store_only_by_its_errors() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    for file in rust_files(&source) {
+        let content = std::fs::read_to_string(&file).unwrap();
+        let names = content.lines().filter(|line| line.starts_with("use store::"));
+        let allowed = file.ends_with("problem.rs");
+        for line in names {
+            assert!(
+                allowed && line == "use store::StoreError;",
+                "{}: {line}",
+                file.display()
+            );
+        }
+    }
+}
+
+fn rust_files(place: &Path) -> Vec<PathBuf> {
+    if place.is_file() {
+        return vec![place.to_owned()];
+    }
+    let entries = std::fs::read_dir(place).into_iter().flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let files = paths.flat_map(|path| match path.is_dir() {
+        true => rust_files(&path),
+        false => vec![path],
+    });
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
 }

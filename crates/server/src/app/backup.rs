@@ -16,11 +16,14 @@ use flate2::write::GzEncoder;
 use fleet::audit::{Audit, Broken};
 use fleet::log::RevisionRecord;
 use store::{Export, Store, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::lines::End;
 pub(super) use self::lines::ResourceLine;
 use self::lines::{CheckpointLine, Header, Line, RevisionLine, VERSION};
 pub use self::restore::{Opened, RESTORED, RestoreError, Restored, restore};
+use super::App;
+use super::errors::ReadError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -139,6 +142,29 @@ impl Backup {
             checkpoint: self.export.checkpoint().map(CheckpointLine::from),
             applied: self.export.applied().clone(),
         }
+    }
+}
+
+/// A backup that a client reads, with its place among the few that run at a time.
+#[derive(Debug)]
+pub struct ServedBackup {
+    pub backup: Backup,
+    _place: OwnedSemaphorePermit,
+}
+
+impl App {
+    /// Begins a backup of the store as it is now.
+    pub async fn begin_backup(&self) -> Result<ServedBackup, ReadError> {
+        let place = self.backups.clone().try_acquire_owned();
+        let place = place.map_err(|_| ReadError::Busy("other backups are in progress: try again later"))?;
+        let backup = Backup::begin(&*self.store, false).await.map_err(|error| match error {
+            BackupError::Store(error) => error.into(),
+            error => {
+                tracing::error!(%error, "cannot begin a backup");
+                ReadError::Internal
+            }
+        })?;
+        Ok(ServedBackup { backup, _place: place })
     }
 }
 

@@ -1,50 +1,28 @@
-//! The fleet as it was, and the way back there.
+//! Earlier states of the fleet, the difference between two of them, and rollbacks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::effect::Effect;
 use fleet::history::{self, Rewind, Scope, WayBack};
-use fleet::kind::KINDS;
+use fleet::kind::{CLUSTERS, KINDS};
 use fleet::log::{Change, Revision, RevisionRecord};
-use store::{AuditQuery, StoreError};
+use fleet::selector::Selector;
+use store::AuditQuery;
 
-use super::engine::{WriteError, WriteRequest, Written};
-use super::reads::{Class, Stop, Turn};
+use super::engine::{WriteRequest, Written};
+use super::errors::{ReadError, RollbackError};
+use super::reads::{Class, Turn};
 use super::{App, Page, Plan};
 
 /// What is to be undone.
 #[derive(Clone, Debug)]
 pub enum Back {
-    /// Everything since a revision, or the part of it that is meant.
+    /// Everything since a revision, within a scope.
     To(Revision, Scope),
     /// One revision.
     Undo(Revision),
-}
-
-/// Why the past is not to be had.
-#[derive(Debug)]
-pub enum PastError {
-    /// There is no such revision yet.
-    NotYet(Revision),
-    Store(StoreError),
-    Stopped(Stop),
-    /// It is made from the present, which is damaged.
-    Damaged,
-    /// Our own fault.
-    Internal,
-}
-
-impl From<Stop> for PastError {
-    fn from(stop: Stop) -> Self {
-        PastError::Stopped(stop)
-    }
-}
-
-impl From<StoreError> for PastError {
-    fn from(error: StoreError) -> Self {
-        PastError::Store(error)
-    }
 }
 
 /// What differs between two revisions.
@@ -52,8 +30,37 @@ impl From<StoreError> for PastError {
 pub struct Difference {
     pub changes: Vec<Change>,
     pub effect: Effect,
-    /// The fleets before and after.
-    pub fleets: [Arc<Fleet>; 2],
+}
+
+impl Difference {
+    /// Drops other clusters.
+    fn retain(&mut self, clusters: &BTreeSet<String>) {
+        let effect = &mut self.effect;
+        effect.clusters.retain(|cluster| clusters.contains(&*cluster.id));
+        effect.relabelled.retain(|cluster| clusters.contains(&*cluster.id));
+        self.changes
+            .retain(|change| &*change.kind != CLUSTERS || clusters.contains(&*change.id));
+    }
+}
+
+/// The clusters that a selector matches in one of two fleets. A key may be known in only one of them.
+fn selected(turn: &Turn, selector: &str, fleets: &[&Arc<Fleet>]) -> Result<BTreeSet<String>, ReadError> {
+    let mut found = BTreeSet::new();
+    let mut failed = None;
+    for fleet in fleets {
+        match Selector::for_fleet(selector, fleet) {
+            Ok(selector) => {
+                for cluster in turn.until_stopped(selector.select(fleet)) {
+                    found.insert(cluster?.document().id.to_string());
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        Some(error) if found.is_empty() => Err(error.into()),
+        _ => Ok(found),
+    }
 }
 
 /// How much of the log is read at a time, in bytes and in records.
@@ -61,13 +68,13 @@ const PART: usize = 1 << 20;
 const RECORDS: usize = 500;
 
 impl App {
-    /// What came after a revision, up to the fleet that is given.
-    fn rewind(&self, turn: &Turn, now: &Fleet, to: Revision) -> Result<Rewind, PastError> {
+    /// Collects the changes after a revision, up to the given fleet.
+    fn rewind(&self, turn: &Turn, now: &Fleet, to: Revision) -> Result<Rewind, ReadError> {
         if to > now.revision() {
-            return Err(PastError::NotYet(to));
+            return Err(ReadError::no_revision(to));
         }
         if now.damage().is_some() {
-            return Err(PastError::Damaged);
+            return Err(ReadError::Damaged);
         }
         let mut rewind = Rewind::default();
         let mut query = AuditQuery {
@@ -97,8 +104,8 @@ impl App {
         Ok(rewind)
     }
 
-    /// The origin of a kind at a revision, from its last change until then. None: the log does not keep that change any more.
-    fn origin_at(&self, turn: &Turn, kind: &str, at: Revision) -> Result<Option<Option<Arc<str>>>, PastError> {
+    /// The origin of a kind at a revision, from its last change until then. None: the log no longer has that change.
+    fn origin_at(&self, turn: &Turn, kind: &str, at: Revision) -> Result<Option<Option<Arc<str>>>, ReadError> {
         let mut query = AuditQuery {
             kind: Some(KINDS.to_owned()),
             id: Some(kind.to_owned()),
@@ -118,7 +125,7 @@ impl App {
     }
 
     /// The fleet at a revision.
-    pub fn fleet_at(&self, turn: &Turn, revision: Revision) -> Result<Arc<Fleet>, PastError> {
+    pub fn fleet_at(&self, turn: &Turn, revision: Revision) -> Result<Arc<Fleet>, ReadError> {
         let now = self.fleet();
         if revision == now.revision() {
             return Ok(now);
@@ -127,8 +134,13 @@ impl App {
         rewound(turn, &now, revision, &rewind)
     }
 
-    /// What leads from one revision to another.
-    pub fn difference(&self, turn: &Turn, from: Revision, to: Revision) -> Result<Difference, PastError> {
+    /// The difference between two revisions; with a selector, only of the clusters that match it at one of them.
+    pub fn difference(
+        &self,
+        turn: &Turn,
+        (from, to): (Revision, Revision),
+        selector: Option<&str>,
+    ) -> Result<Difference, ReadError> {
         let (low, high) = (from.min(to), from.max(to));
         let later = self.fleet_at(turn, high)?;
         let rewind = self.rewind(turn, &later, low)?;
@@ -149,15 +161,16 @@ impl App {
             }
         }
         let effect = Effect::of(&before, &after, &changes);
-        Ok(Difference {
-            changes,
-            effect,
-            fleets: [before, after],
-        })
+        let mut difference = Difference { changes, effect };
+        if let Some(selector) = selector {
+            difference.retain(&selected(turn, selector, &[&before, &after])?);
+        }
+        Ok(difference)
     }
 
-    /// What leads back. It holds whatever is written meanwhile.
-    fn way_back(&self, turn: &Turn, back: Back) -> Result<WayBack, PastError> {
+    /// Prepares a rollback or an undo. Its operations are computed when the write is judged, so that writes in between do not
+    /// make it stale.
+    fn way_back(&self, turn: &Turn, back: Back) -> Result<WayBack, ReadError> {
         let now = self.fleet();
         let (to, back) = match back {
             Back::Undo(revision) => {
@@ -172,61 +185,42 @@ impl App {
     }
 
     /// One revision of the log.
-    fn record(&self, turn: &Turn, now: &Fleet, revision: Revision) -> Result<RevisionRecord, PastError> {
+    fn record(&self, turn: &Turn, now: &Fleet, revision: Revision) -> Result<RevisionRecord, ReadError> {
         let before = revision.0.checked_sub(1).map(Revision);
         let before = before
             .filter(|_| revision <= now.revision())
-            .ok_or(PastError::NotYet(revision))?;
+            .ok_or_else(|| ReadError::no_revision(revision))?;
         let found = turn.wait(self.store.changes(before, 1))?.into_iter().next();
         found
             .filter(|record| record.revision == revision)
-            .ok_or(PastError::Internal)
+            .ok_or(ReadError::Internal)
     }
 
-    /// Goes back, in one new revision.
-    pub async fn go_back(self: &Arc<Self>, back: Back, mut write: WriteRequest) -> Result<Written, BackError> {
+    /// Rolls back, or undoes, in one new revision.
+    pub async fn go_back(self: &Arc<Self>, back: Back, mut write: WriteRequest) -> Result<Written, RollbackError> {
         let way = self.read(Class::Plan, move |app, turn| app.way_back(turn, back));
-        write.back = Some(way.await.map_err(PastError::Stopped)??);
+        write.back = Some(way.await.map_err(ReadError::Stopped)??);
         Ok(self.write(write).await?)
     }
 
-    /// What going back would do.
+    /// The plan of a rollback or an undo.
     pub fn plan_back(
         &self,
         turn: &Turn,
         back: Back,
         mut write: WriteRequest,
         rendered: Option<Page>,
-    ) -> Result<Plan, BackError> {
+    ) -> Result<Plan, RollbackError> {
         write.back = Some(self.way_back(turn, back)?);
         Ok(self.plan(turn, write, rendered)?)
     }
 }
 
-fn rewound(turn: &Turn, now: &Fleet, to: Revision, rewind: &Rewind) -> Result<Arc<Fleet>, PastError> {
+fn rewound(turn: &Turn, now: &Fleet, to: Revision, rewind: &Rewind) -> Result<Arc<Fleet>, ReadError> {
     turn.check()?;
     let then = now.rewound(to, rewind).map_err(|detail| {
         tracing::error!(detail, revision = to.0, "cannot reconstruct a revision");
-        PastError::Internal
+        ReadError::Internal
     });
     Ok(Arc::new(then?))
-}
-
-/// Why there is no way back.
-#[derive(Debug)]
-pub enum BackError {
-    Past(PastError),
-    Write(WriteError),
-}
-
-impl From<PastError> for BackError {
-    fn from(error: PastError) -> Self {
-        BackError::Past(error)
-    }
-}
-
-impl From<WriteError> for BackError {
-    fn from(error: WriteError) -> Self {
-        BackError::Write(error)
-    }
 }

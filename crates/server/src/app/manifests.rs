@@ -1,19 +1,27 @@
-//! The Kubernetes objects that clusters end up with: the templates, rendered as Flux Operator renders them.
+//! The Kubernetes objects of a cluster: the templates, rendered as Flux Operator renders them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::diagnose::Diagnostic;
 use fleet::diff::differences;
 use fleet::effect::{InputEffect, ListEffect};
+use fleet::kind::Kind;
+use fleet::log::Revision;
+use fleet::refusal::{Violation, quote, segment};
 use fleet::snapshot::{Cluster, Poll};
 use resourceset::{Bundle, Rendered, Step};
 use serde_json::{Map, Value};
 
+use super::App;
+use super::errors::ReadError;
+use super::reads::Turn;
+use super::resources::cluster_of;
 use crate::config::ConfigError;
 
-/// What clusters apply, as this release ships it.
+/// The manifests that this release ships.
 const SHIPPED: [(&str, &str); 6] = [
     (
         "providers/namespaces.yaml",
@@ -40,6 +48,63 @@ const SHIPPED: [(&str, &str); 6] = [
         include_str!("../../../../k8s/resourcesets/rolebindings.yaml"),
     ),
 ];
+
+impl App {
+    /// The objects of a cluster, now or at a revision; of one kind, if it is named.
+    pub fn objects(
+        &self,
+        turn: &Turn,
+        id: &str,
+        kind: Option<&str>,
+        revision: Option<Revision>,
+    ) -> Result<Vec<Value>, ReadError> {
+        let fleet = match revision {
+            Some(revision) => self.fleet_at(turn, revision)?,
+            None => self.fleet(),
+        };
+        let cluster = cluster_of(&fleet, id)?;
+        let path = kind.map(|name| path_of(&fleet, name)).transpose()?;
+        let (mut objects, mut errors) = (Vec::new(), Vec::new());
+        for rendered in render(&self.templates, &fleet, cluster) {
+            if path.as_deref().is_some_and(|path| !rendered.paths.contains(&path)) {
+                continue;
+            }
+            match rendered.result {
+                Ok(steps) => objects.extend(steps.into_iter().flat_map(|step| step.objects)),
+                Err(error) => errors.push(Violation::new(segment(rendered.name), error.to_string())),
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(objects),
+            false => Err(ReadError::Invalid(errors)),
+        }
+    }
+
+    /// What is accepted for a cluster but will not do what it seems to.
+    pub fn diagnose(&self, id: &str) -> Result<Vec<Diagnostic>, ReadError> {
+        let fleet = self.fleet();
+        let cluster = cluster_of(&fleet, id)?;
+        let mut found = fleet.diagnose(cluster);
+        found.extend(diagnose(&fleet, &render(&self.templates, &fleet, cluster)));
+        Ok(found)
+    }
+}
+
+/// The Flux path of a kind, by any of the names that the kind has.
+fn path_of(fleet: &Fleet, name: &str) -> Result<String, ReadError> {
+    let known = |kind: &&Arc<Kind>| {
+        *kind.name == *name || kind.singular == name || kind.command == name || kind.path.as_deref() == Some(name)
+    };
+    let path = fleet
+        .kinds()
+        .definitions()
+        .find(known)
+        .and_then(|kind| kind.path.clone());
+    path.ok_or_else(|| {
+        let name = quote(name);
+        ReadError::BadParameter(format!("kind=\"{name}\" is not a kind with a Flux endpoint"))
+    })
+}
 
 /// The templates of a folder and of those below it, or the shipped ones.
 pub fn templates(folder: Option<&Path>) -> Result<Bundle, ConfigError> {
@@ -80,12 +145,12 @@ fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, (PathBuf, std::io::Error)> 
     Ok(found)
 }
 
-/// What each ResourceSet renders to for one cluster.
-pub fn render<'a>(templates: &'a Bundle, fleet: &Fleet, cluster: &Cluster) -> Vec<Rendered<'a>> {
+/// Renders each ResourceSet for one cluster.
+fn render<'a>(templates: &'a Bundle, fleet: &Fleet, cluster: &Cluster) -> Vec<Rendered<'a>> {
     templates.render(|path| inputs(fleet, cluster, path))
 }
 
-/// What the cluster is told at a path; none where it gets no answer.
+/// The cluster's inputs at a path. None: the poll would not be answered.
 fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str) -> Option<Vec<Map<String, Value>>> {
     let Poll::Reply(reply) = fleet.poll(&cluster.head().dns, path) else {
         return None;
@@ -101,8 +166,8 @@ fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str) -> Option<Vec<Map<String
     Some(inputs.collect())
 }
 
-/// What the rendered objects say that the inputs do not.
-pub fn diagnose(fleet: &Fleet, rendered: &[Rendered<'_>]) -> Vec<Diagnostic> {
+/// Problems that show only in the rendered objects.
+fn diagnose(fleet: &Fleet, rendered: &[Rendered<'_>]) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut known: BTreeMap<String, &str> = BTreeMap::new();
     for one in rendered {
@@ -163,7 +228,7 @@ pub fn diagnose(fleet: &Fleet, rendered: &[Rendered<'_>]) -> Vec<Diagnostic> {
     found
 }
 
-/// What a change does to the objects of the cluster that phones home with a DNS name.
+/// What a change does to the objects of the cluster with a DNS name.
 pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, dns: &str) -> Result<ListEffect, String> {
     let objects = |fleet: &Fleet| -> Result<BTreeMap<String, Value>, String> {
         let mut objects = BTreeMap::new();

@@ -12,8 +12,8 @@ use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
-use super::crud::Reply;
 use super::problem::Problem;
+use super::respond::Reply;
 use crate::app::App;
 use crate::app::reads::{Class, Client, Stop, Turn, on_a_thread};
 

@@ -1,4 +1,4 @@
-//! What happens around every request that is not a poll: its id, who asks, how long it takes, one line in the log.
+//! The middleware of every request that is not a poll: request id, authentication, metrics, one line in the log.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use fleet::log::Author;
 use tracing::{debug, info};
 
-use super::problem::{self, Problem};
+use super::problem::{Problem, Reported};
+use super::{Http, routes};
 use crate::app::App;
 use crate::metrics::{ReasonLabels, RequestLabels};
 use crate::tokens::{Actor, Right};
@@ -19,7 +20,10 @@ use crate::tokens::{Actor, Right};
 pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static CHANGE_REASON: HeaderName = HeaderName::from_static("x-change-reason");
 
-/// The id of a request: the caller's, if it is one that can be logged, else our own.
+/// The most characters of a reason.
+pub const MOST_REASON: usize = 1024;
+
+/// The id of a request: the one that the client sent, if it can be logged, or a new one.
 #[derive(Clone, Debug)]
 pub struct RequestId(pub HeaderValue);
 
@@ -39,9 +43,10 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let actor = response.extensions().get::<Actor>().map_or("-", |actor| &actor.name);
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     let shown = id.to_str().unwrap_or_default();
-    let told = response.extensions().get::<problem::Told>();
-    let (problem, detail) = (told.map(|told| told.name), told.map(|told| &*told.detail));
-    // Reads that went well are many and say little.
+    let reported = response.extensions().get::<Reported>();
+    let problem = reported.map(|problem| problem.name);
+    let detail = reported.map(|problem| &*problem.detail);
+    // Successful reads are many and say little.
     let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD);
     if quiet {
         debug!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
@@ -59,7 +64,7 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     response
 }
 
-/// Anybody can send any method: the metric's labels stay few.
+/// Unknown methods share one metric label, so that callers cannot create new ones.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -84,27 +89,22 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     given.unwrap_or_else(|| HeaderValue::try_from(crate::request_id()).expect("hexadecimal digits"))
 }
 
-/// What gives away everything there is takes the token that may change everything.
-const GUARDED: &str = "/backup";
-
-/// Lets through who has a token with the right that the method needs.
-pub async fn authenticate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let needed = match *request.method() {
-        Method::GET | Method::HEAD if request.uri().path() != GUARDED => Right::Read,
-        _ => Right::Write,
-    };
-    let actor = match authorize(&app, request.headers(), needed) {
+/// Refuses requests without a token that has the right that the route needs.
+pub async fn authenticate(State(http): State<Http>, mut request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>();
+    let needed = routes::right(route.map_or("", MatchedPath::as_str), request.method());
+    let actor = match authorize(&http.app, request.headers(), needed) {
         Ok(actor) => actor,
         Err(problem) => return problem.into_response(),
     };
-    // Held until the request is answered: that is how long what was parsed from its body is kept.
-    let _reserved = match app.bodies.reserve(&request).await {
+    // Held until the request is answered: the parsed body is in memory until then.
+    let _reserved = match http.bodies.reserve(&request).await {
         Ok(reserved) => reserved,
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(actor.clone());
     let mut response = next.run(request).await;
-    // Who asks cannot know what its token is called here, and the log goes by that name.
+    // The client does not know the name of its token, which is what the log has.
     if let Ok(name) = HeaderValue::from_str(&actor.name) {
         response.headers_mut().insert("x-actor", name);
     }
@@ -112,7 +112,7 @@ pub async fn authenticate(State(app): State<Arc<App>>, mut request: Request, nex
     response
 }
 
-/// Whose token the request carries, if that token allows what is asked.
+/// The actor whose token the request has, if the token has the right.
 pub fn authorize(app: &App, headers: &HeaderMap, needed: Right) -> Result<Actor, Problem> {
     let count = |reason| {
         app.metrics
@@ -127,7 +127,7 @@ pub fn authorize(app: &App, headers: &HeaderMap, needed: Right) -> Result<Actor,
     match app.tokens.check(token) {
         None => {
             count("unknown");
-            Err(Problem::unauthorized("this token is not known"))
+            Err(Problem::unauthorized("the token is not valid"))
         }
         Some(actor) if actor.right < needed => {
             count("forbidden");
@@ -142,9 +142,8 @@ fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
-/// Who writes, when and why, for the log of changes.
+/// The author of a change, for the log: who, when and why.
 pub fn author(headers: &HeaderMap, actor: &Actor, id: &RequestId, reason: Option<String>) -> Result<Author, Problem> {
-    const MOST_REASON: usize = 1024;
     let given = match headers.get(&CHANGE_REASON) {
         None => None,
         Some(value) => {
@@ -154,10 +153,12 @@ pub fn author(headers: &HeaderMap, actor: &Actor, id: &RequestId, reason: Option
         }
     };
     let reason = reason.or(given);
-    if reason.as_ref().is_some_and(|reason| reason.len() > MOST_REASON) {
-        return Err(Problem::bad_request(format!(
-            "a reason has at most {MOST_REASON} bytes"
-        )));
+    if reason
+        .as_ref()
+        .is_some_and(|reason| reason.chars().count() > MOST_REASON)
+    {
+        let detail = format!("the reason is longer than {MOST_REASON} characters");
+        return Err(Problem::bad_request(detail));
     }
     Ok(Author {
         at: crate::now(),

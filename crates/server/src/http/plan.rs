@@ -1,24 +1,25 @@
-//! The plan of a write, as it is sent: what a dry run is answered with.
+//! The plan of a write as JSON: the reply to a dry run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet::effect::Effect;
 use fleet::json::Json;
-use fleet::log::{Action, Revision, RevisionRecord};
+use fleet::log::{Action, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::body::Writer;
-use super::crud::REVISION;
 use super::problem::Problem;
 use super::request::Page;
+use super::respond::REVISION;
 use crate::app::Plan;
+use crate::app::history::Difference;
 
-/// How many warnings are listed: a plan for a large fleet may have some for each cluster. The sums count all of them.
+/// The most warnings that are listed: a plan may have several for each cluster of a large fleet. The totals count all.
 const MOST_WARNINGS: usize = 1000;
 
-/// The plan. Its clusters are written one by one: there may be as many as the fleet has.
+/// Writes a plan. Its clusters are written one by one: it may have all clusters of the fleet.
 pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     let losing = plan.effect.clusters.iter().filter(|cluster| cluster.loses());
     let losing: Vec<&str> = losing.map(|cluster| &*cluster.id).collect();
@@ -52,7 +53,7 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     out.text(&ending)
 }
 
-/// What stands behind the clusters.
+/// The fields after the clusters.
 fn ending(effect: &Effect, more: &str) -> String {
     format!(
         r#"],"totals":{},{more}"relabelled":{},"warnings":{}}}"#,
@@ -62,12 +63,11 @@ fn ending(effect: &Effect, more: &str) -> String {
     )
 }
 
-/// What differs between two revisions, in the shape of a plan.
+/// What differs between two revisions, in the form of a plan.
 pub fn show_difference(
     out: &mut Writer,
-    from: Revision,
-    record: RevisionRecord,
-    effect: Effect,
+    (from, to): (Revision, Revision),
+    difference: Difference,
     page: Page,
 ) -> Result<(), Problem> {
     #[derive(Serialize)]
@@ -78,9 +78,10 @@ pub fn show_difference(
         before: Option<Json>,
         after: Option<Json>,
     }
-    out.text(&format!(r#"{{"from":{from},"to":{},"changes":["#, record.revision))?;
-    // Each is dropped when it was sent.
-    out.list(record.changes.into_iter().map(|change| Changed {
+    let Difference { changes, effect } = difference;
+    out.text(&format!(r#"{{"from":{from},"to":{to},"changes":["#))?;
+    // Each change is dropped once it is sent.
+    out.list(changes.into_iter().map(|change| Changed {
         action: change.action(),
         kind: change.kind,
         id: change.id,
@@ -93,7 +94,7 @@ pub fn show_difference(
     out.text(&ending)
 }
 
-/// What the effect comes to.
+/// The sums of an effect.
 #[derive(Default, Serialize)]
 struct Totals<'a> {
     clusters: usize,
@@ -133,7 +134,7 @@ impl<'a> Totals<'a> {
     }
 }
 
-/// The clusters that selectors see otherwise: lists of clusters that go by these keys change, too.
+/// The clusters whose labels or fields change: lists that select by these keys change, too.
 fn relabelled(effect: &Effect) -> Value {
     let all = &effect.relabelled;
     let keys: BTreeSet<&String> = all.iter().flat_map(|cluster| &cluster.keys).collect();

@@ -1,5 +1,5 @@
-//! What Flux asks for. A poll is a lookup of bytes, and it is nearly all of the traffic, so polls do not go through the
-//! router: one plain function answers them, from the token to the log line.
+//! Polls of Flux. A poll looks up bytes in the snapshot, and nearly all traffic is polls, so they do not go through the
+//! router: one function answers them, from the token to the log line.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, USER_AGENT, VARY,
+    CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, USER_AGENT, VARY,
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use fleet::document::Etag;
 use fleet::inputs::Reply;
 use fleet::refusal::quote;
 use fleet::snapshot::Poll;
 use percent_encoding::percent_decode_str;
 
+use super::negotiate::{names_tag, tag, wants_gzip};
 use super::observe::{self, REQUEST_ID};
 use super::problem::Problem;
 use super::request::Query;
-use crate::app::reads::Class;
-use crate::app::{App, ListError, ListQuery};
+use crate::app::App;
+use crate::app::cluster_list::ClusterQuery;
 use crate::metrics::PollLabels;
 use crate::tokens::Right;
 
-/// Where polls live.
+/// The paths of polls.
 pub const PREFIX: &str = "/api/v2/flux/clusters/";
-/// From this many connections on, Flux's are closed after the reply: it opens one per poll and leaves it idle.
+/// With more connections than this, those of Flux are closed after the reply: it opens one per poll and leaves it idle.
 const CROWDED: i64 = 1024;
 
 /// Answers everything under [`PREFIX`].
@@ -44,6 +44,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
             Err(Problem::method_not_allowed(method, "GET, HEAD")),
         ),
     };
+    // Only a refused poll gets a new id: an accepted one is logged at debug level.
     let refused = outcome.is_err().then(|| observe::request_id(headers));
     let mut response = outcome.map_or_else(Problem::into_response, |found| reply(headers, &found));
     if let Some(id) = &refused {
@@ -55,23 +56,25 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let elapsed = started.elapsed();
-    let status = response.status().as_u16();
-    let (method, path) = (request.method(), request.uri().path());
-    let milliseconds = elapsed.as_secs_f64() * 1e3;
     let actor = actor.as_ref().map_or("-", |actor| &actor.name);
+    log(request, response.status(), started.elapsed(), refused, actor);
+    count(app, kind.into_owned(), response.status(), started.elapsed());
+    response
+}
+
+fn log<B>(request: &Request<B>, status: StatusCode, elapsed: Duration, refused: Option<HeaderValue>, actor: &str) {
+    let (method, path, status) = (request.method(), request.uri().path(), status.as_u16());
+    let milliseconds = elapsed.as_secs_f64() * 1e3;
     if let Some(id) = refused {
         let id = id.to_str().unwrap_or_default();
         tracing::info!(%method, path, status, milliseconds, request_id = id, actor, "poll refused");
     } else {
-        let id = || headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
+        let id = || request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
         tracing::debug!(%method, path, status, milliseconds, request_id = id(), actor, "poll");
     }
-    count(app, kind.into_owned(), response.status(), elapsed);
-    response
 }
 
-/// What is asked for, and under which label it is counted. What is nobody's is anybody's to make up, so it shares a label.
+/// Finds the reply, and the metric label of its path. Unknown paths share one label, so that callers cannot create new ones.
 fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
     let unknown = || {
         (
@@ -110,7 +113,7 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
     }
 }
 
-/// `GET /api/v2/flux/clusters`: for whoever provisions clusters. It may go through the whole fleet, so it waits its turn.
+/// `GET /api/v2/flux/clusters`: the list of clusters, for provisioners.
 pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
     let started = Instant::now();
     let response = match list(&app, &uri).await {
@@ -122,21 +125,14 @@ pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap)
 }
 
 async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
-    let wanted = list_query(app, uri)?;
-    let fleet = app.fleet();
-    if fleet.may_lack_names() {
-        return Err(Problem::damaged());
-    }
-    // Like a DNS name that was never known. An empty store, by a wrong DATABASE_URL say, must not empty whoever asks.
-    if fleet.clusters().is_empty() && fleet.decommissions().is_empty() && fleet.released_names().is_empty() {
-        return Err(Problem::not_found("this fleet never had a cluster"));
-    }
-    let found = app.read(Class::Flux, move |app, turn| app.cluster_list(&wanted, turn));
-    found.await?.map_err(|error| match error {
-        ListError::Stopped(stop) => stop.into(),
-        ListError::Selector(error) => Problem::bad_request(error.to_string()),
-        ListError::Breach(breach) => Problem::list_too_large(&breach),
-    })
+    let mut query = Query::new(uri)?;
+    let wanted = ClusterQuery {
+        environment: query.take("environment")?,
+        selector: query.take("selector")?,
+        shard: query.take("shard")?.map(|text| shard(&text)).transpose()?,
+    };
+    query.end("environment, selector, shard")?;
+    Ok(app.cluster_list(wanted).await?)
 }
 
 fn count(app: &App, kind: String, status: StatusCode, elapsed: Duration) {
@@ -145,46 +141,25 @@ fn count(app: &App, kind: String, status: StatusCode, elapsed: Duration) {
     app.metrics.poll_seconds.observe(elapsed.as_secs_f64());
 }
 
-fn list_query(app: &App, uri: &Uri) -> Result<ListQuery, Problem> {
-    let mut query = Query::new(uri)?;
-    let wanted = ListQuery {
-        environment: query.take("environment")?,
-        selector: query.take("selector")?,
-        shard: query.take("shard")?.map(|text| shard(&text)).transpose()?,
-    };
-    query.end("environment, selector, shard")?;
-    if let Some(environment) = &wanted.environment {
-        let fleet = app.fleet();
-        let options = fleet
-            .kinds()
-            .clusters()
-            .and_then(|kind| kind.schema["properties"]["environment"]["enum"].as_array().cloned());
-        if options.is_some_and(|options| !options.iter().any(|option| option == environment.as_str())) {
-            return Err(Problem::bad_request(format!(
-                "\"{}\" is not an environment of this fleet",
-                quote(environment)
-            )));
-        }
-    }
-    Ok(wanted)
-}
-
-/// `i/n`: the part `i` of `n`, counted from 0.
+/// `i/n`: part `i` of `n`, counted from 0.
 fn shard(text: &str) -> Result<(u32, u32), Problem> {
     let parsed = text
         .split_once('/')
         .and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
     parsed.filter(|(part, parts)| part < parts).ok_or_else(|| {
         let text = quote(text);
-        Problem::bad_request(format!("shard=\"{text}\": i/n is expected, with i from 0 to n-1"))
+        Problem::bad_request(format!("shard=\"{text}\": must be i/n, with i from 0 to n-1"))
     })
 }
 
-/// A reply in the encoding that the client takes, or 304 if it has it.
+/// A reply in an encoding that the client accepts, or 304 if it has this version.
 fn reply(headers: &HeaderMap, reply: &Reply) -> Response {
     let gzip = wants_gzip(headers);
     let tag = tag(reply.etag, gzip);
-    let known = headers.get_all(IF_NONE_MATCH).iter().any(|value| names(value, &tag));
+    let known = headers
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .any(|value| names_tag(value, &tag));
     let mut response = match (known, gzip) {
         (true, _) => StatusCode::NOT_MODIFIED.into_response(),
         (false, true) => Response::new(Body::from(reply.gzip.clone())),
@@ -200,80 +175,4 @@ fn reply(headers: &HeaderMap, reply: &Reply) -> Response {
     out.insert(VARY, HeaderValue::from_static("accept-encoding"));
     out.insert(ETAG, tag);
     response
-}
-
-pub(super) fn tag(etag: Etag, gzip: bool) -> HeaderValue {
-    let text = match gzip {
-        true => format!("\"{:032x}-gzip\"", etag.0),
-        false => format!("\"{:032x}\"", etag.0),
-    };
-    HeaderValue::try_from(text).expect("hexadecimal digits")
-}
-
-pub(super) fn wants_gzip(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT_ENCODING).iter().any(takes_gzip)
-}
-
-/// Whether an `Accept-Encoding` header allows gzip: by name, or, where it is not named, by `*`.
-fn takes_gzip(value: &HeaderValue) -> bool {
-    let Ok(text) = value.to_str() else { return false };
-    let weight_of = |wanted: &str| {
-        let mut codings = text.split(',').map(|part| part.split(';').map(str::trim));
-        let mut parameters = codings.find_map(|mut parts| {
-            parts
-                .next()
-                .filter(|coding| coding.eq_ignore_ascii_case(wanted))
-                .map(|_| parts)
-        })?;
-        let weight = parameters.find_map(|parameter| parameter.strip_prefix("q=")?.trim().parse::<f32>().ok());
-        Some(weight.unwrap_or(1.0))
-    };
-    weight_of("gzip")
-        .or_else(|| weight_of("*"))
-        .is_some_and(|weight| weight > 0.0)
-}
-
-/// Whether an `If-None-Match` header names this tag.
-pub fn names(value: &HeaderValue, tag: &HeaderValue) -> bool {
-    let Ok(text) = value.to_str() else { return false };
-    text.split(',')
-        .map(str::trim)
-        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one).as_bytes() == tag.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gzip_is_taken_when_it_is_offered_and_not_refused() {
-        for (header, expected) in [
-            ("gzip", true),
-            ("GZIP", true),
-            ("deflate, gzip;q=0.5", true),
-            ("gzip;q=0", false),
-            ("gzip; q=0.0, deflate", false),
-            ("*", true),
-            ("gzip;q=0, *", false),
-            ("*;q=0, gzip", true),
-            ("deflate", false),
-            ("", false),
-        ] {
-            assert_eq!(takes_gzip(&HeaderValue::from_static(header)), expected, "{header}");
-        }
-    }
-
-    #[test]
-    fn a_tag_is_found_in_a_list() {
-        let tag = HeaderValue::from_static("\"a\"");
-        for (header, expected) in [
-            ("\"a\"", true),
-            ("\"b\", W/\"a\"", true),
-            ("*", true),
-            ("\"b\"", false),
-            ("a", false),
-        ] {
-            assert_eq!(names(&HeaderValue::from_static(header), &tag), expected, "{header}");
-        }
-    }
 }

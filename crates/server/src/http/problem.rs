@@ -1,4 +1,6 @@
-//! The one table from what went wrong to what is answered: problem documents (RFC 9457).
+//! Errors as clients get them: problem documents (RFC 9457). Each error of the application becomes one here.
+
+use std::borrow::Cow;
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
@@ -7,45 +9,49 @@ use fleet::inputs::Breach;
 use fleet::refusal::{MOST_DETAIL, Reason, Refusal, Removals, Violation, quote, shorten};
 use fleet::selector::SelectorError;
 use serde::Serialize;
+use serde_json::{Value, json};
+use store::StoreError;
 
+use super::problem_type::ProblemType;
+use crate::app::cluster_list::ClusterListError;
 use crate::app::engine::WriteError;
-use crate::app::history::{BackError, PastError};
+use crate::app::errors::{ReadError, RollbackError};
 use crate::app::reads::{self, Stop};
 
-/// What is answered when something is refused.
+/// An error response.
 #[derive(Clone, Debug)]
 pub struct Problem {
+    kind: ProblemType,
     status: StatusCode,
-    name: &'static str,
     detail: Box<str>,
     errors: Vec<Violation>,
     clusters: Box<[String]>,
-    /// Rarely there, and boxed: a problem is the error of everything.
+    /// Boxed because it is rare, and a problem is the error type of every handler.
     more: Option<Box<More>>,
-    /// One header that goes with the status.
-    header: Option<(&'static str, &'static str)>,
+    /// One header that belongs to the status.
+    header: Option<(&'static str, Cow<'static, str>)>,
 }
 
-/// What a response that is a problem says, for the log.
+/// The type and detail of a problem, for the log line of its request.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct Reported {
     pub name: &'static str,
     pub detail: Box<str>,
 }
 
-/// What only some problems have.
+/// Fields that few problems have.
 #[derive(Clone, Debug)]
 struct More {
     removals: Option<Removals>,
     resources: Vec<String>,
 }
 
-/// How long the lists of a problem may be, in bytes: errors, and clusters or resources that are in the way. Whatever was sent,
-/// a problem stays small.
+/// The most bytes in the lists of a problem: errors, and the names of clusters or resources. A problem stays small, whatever
+/// was sent.
 const MOST_ERRORS: usize = 32 << 10;
 const MOST_NAMES: usize = 16 << 10;
 
-/// As many items as fit, and at least one.
+/// As many items as fit into `most` bytes, and at least one.
 fn fitting<T>(items: &[T], most: usize, size: impl Fn(&T) -> usize) -> &[T] {
     let mut taken = 0;
     let fits = |item: &&T| {
@@ -56,27 +62,11 @@ fn fitting<T>(items: &[T], most: usize, size: impl Fn(&T) -> usize) -> &[T] {
     &items[..count.max(1).min(items.len())]
 }
 
-/// The last segment of the `type` of a refusal.
-pub fn name_of(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Invalid => "invalid",
-        Reason::NotFound => "not-found",
-        Reason::Exists => "exists",
-        Reason::InUse => "in-use",
-        Reason::Contract => "contract",
-        Reason::Protected => "protected",
-        Reason::Stale => "stale",
-        Reason::RemovalBudget => "removal-budget",
-        Reason::PlanChanged => "plan-changed",
-        Reason::Conflict => "conflict",
-    }
-}
-
 impl Problem {
-    fn new(status: StatusCode, name: &'static str, detail: impl Into<String>) -> Self {
+    fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         Problem {
-            status,
-            name,
+            kind,
+            status: kind.status(),
             detail: shorten(detail.into(), MOST_DETAIL).into_boxed_str(),
             errors: Vec::new(),
             clusters: Box::default(),
@@ -85,76 +75,64 @@ impl Problem {
         }
     }
 
-    /// The request itself cannot be read.
+    fn with_header(self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
+        Problem {
+            header: Some((name, value.into())),
+            ..self
+        }
+    }
+
+    /// The request cannot be parsed.
     pub fn bad_request(detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+        Problem::new(ProblemType::BadRequest, detail)
     }
 
     pub fn unauthorized(detail: &'static str) -> Self {
-        let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
-        problem.header = Some(("www-authenticate", "Bearer"));
-        problem
+        Problem::new(ProblemType::Unauthorized, detail).with_header("www-authenticate", "Bearer")
     }
 
     pub fn forbidden() -> Self {
         Problem::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
-            "this token reads; writing takes the write token",
+            ProblemType::Forbidden,
+            "this token can only read; use a token that can write",
         )
     }
 
     pub fn not_found(detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::NOT_FOUND, "not-found", detail)
+        Problem::new(ProblemType::NotFound, detail)
     }
 
-    pub fn method_not_allowed(method: &Method, allowed: &'static str) -> Self {
-        let method = quote(method.as_str());
-        let detail = format!("{method} means nothing here; allowed: {allowed}");
-        let mut problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail);
-        problem.header = Some(("allow", allowed));
-        problem
-    }
-
-    pub fn conflict(detail: impl Into<String>) -> Self {
-        Problem::new(StatusCode::CONFLICT, name_of(Reason::Conflict), detail)
+    /// `allowed` as the `Allow` header has it.
+    pub fn method_not_allowed(method: &Method, allowed: impl Into<Cow<'static, str>>) -> Self {
+        let (method, allowed) = (quote(method.as_str()), allowed.into());
+        let detail = format!("{method} is not allowed here; allowed: {allowed}");
+        Problem::new(ProblemType::MethodNotAllowed, detail).with_header("allow", allowed)
     }
 
     pub fn timeout() -> Self {
-        Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "timeout",
-            "the body did not arrive in time",
-        )
+        Problem::new(ProblemType::Timeout, "the body did not arrive in time")
     }
 
     pub fn too_large(limit: usize) -> Self {
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too-large",
-            format!("the body is larger than {limit} bytes"),
-        )
+        Problem::new(ProblemType::TooLarge, format!("the body is larger than {limit} bytes"))
     }
 
     pub fn too_many_values() -> Self {
         Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too-large",
+            ProblemType::TooLarge,
             "the body has too many values to be held in memory: split it",
         )
     }
 
     pub fn unsupported_media_type(given: &str, known: &str) -> Self {
         let detail = format!("the content type \"{}\" is not one of {known}", quote(given));
-        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+        Problem::new(ProblemType::UnsupportedMediaType, detail)
     }
 
     pub fn unsupported_coding(given: &str) -> Self {
-        let detail = format!(
-            "the content encoding \"{}\" is not known: send the body as it is",
-            quote(given)
-        );
-        Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
+        let given = quote(given);
+        let detail = format!("the content encoding \"{given}\" is not supported: send the body without one");
+        Problem::new(ProblemType::UnsupportedMediaType, detail)
     }
 
     pub fn invalid(errors: Vec<Violation>) -> Self {
@@ -162,67 +140,147 @@ impl Problem {
     }
 
     pub fn unavailable(detail: impl Into<String>) -> Self {
-        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
-        problem.header = Some(("retry-after", "5"));
-        problem
+        Problem::new(ProblemType::Unavailable, detail).with_header("retry-after", "5")
     }
 
-    /// The store is damaged, and the answer may depend on what is missing.
+    /// The response may depend on rows of the store that are damaged.
     pub fn damaged() -> Self {
         Problem::unavailable(
-            "the store is damaged, and the answer may depend on what is missing; the operator runs flux-resourceset repair",
+            "the store is damaged, and the response may depend on the damaged rows: run flux-resourceset repair",
         )
     }
 
     pub fn internal() -> Self {
         Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "an internal error; the log has more",
+            ProblemType::Internal,
+            "internal error; the log of the server has details",
         )
     }
 
-    /// What is stored for one cluster would break the contract: better no answer than a wrong one.
+    /// What is stored for a cluster breaks the contract with Flux. No reply is better than a wrong one.
     pub fn broken_reply(breach: &Breach) -> Self {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "contract", breach.to_string())
-    }
-
-    /// A list that the caller can narrow.
-    pub fn list_too_large(breach: &Breach) -> Self {
-        let detail = format!("{breach}: narrow the list with environment, selector or shard=i/n");
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "contract", detail)
+        Problem {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            ..Problem::new(ProblemType::Contract, breach.to_string())
+        }
     }
 
     pub fn status(&self) -> StatusCode {
         self.status
     }
+
+    /// The OpenAPI schema of a problem. It describes [`Wire`].
+    pub fn schema() -> Value {
+        let names = |description| json!({"type": "array", "description": description, "items": {"type": "string"}});
+        let detail = "\"Team_Sandbox\" does not match \"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$\"";
+        json!({
+            "type": "object",
+            "description": "An error (RFC 9457).",
+            "required": ["type", "title", "status", "detail"],
+            "properties": {
+                "type": {"type": "string", "example": "/problems/invalid"},
+                "title": {"type": "string"},
+                "status": {"type": "integer"},
+                "detail": {"type": "string"},
+                "errors": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["pointer", "detail"],
+                        "properties": {
+                            "pointer": {"type": "string", "description": "A JSON pointer into the body of the request."},
+                            "detail": {"type": "string"},
+                        },
+                    },
+                },
+                "clusters": names("The clusters that prevent the change."),
+                "resources": names("The resources that prevent the change, as kind/id."),
+                "removals": {"$ref": "#/components/schemas/removals"},
+            },
+            "example": {
+                "type": "/problems/invalid",
+                "title": "Unprocessable Entity",
+                "status": 422,
+                "detail": format!("/id: {detail}"),
+                "errors": [{"pointer": "/id", "detail": detail}],
+            },
+        })
+    }
 }
 
-impl From<Refusal> for Problem {
-    fn from(refusal: Refusal) -> Self {
-        let status = match refusal.reason {
-            Reason::Invalid | Reason::Contract => StatusCode::UNPROCESSABLE_ENTITY,
-            Reason::NotFound => StatusCode::NOT_FOUND,
-            Reason::Exists | Reason::InUse | Reason::Protected | Reason::RemovalBudget | Reason::Conflict => {
-                StatusCode::CONFLICT
-            }
-            Reason::Stale | Reason::PlanChanged => StatusCode::PRECONDITION_FAILED,
-        };
-        Problem {
-            errors: refusal.errors,
-            clusters: refusal.clusters.into(),
-            more: (refusal.removals.is_some() || !refusal.resources.is_empty()).then(|| {
-                Box::new(More {
-                    removals: refusal.removals.map(|removals| *removals),
-                    resources: refusal.resources,
-                })
-            }),
-            ..Problem::new(status, name_of(refusal.reason), refusal.detail)
+/// A problem as it is sent. [`Problem::schema`] describes it.
+#[derive(Serialize)]
+struct Wire<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [Violation],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    clusters: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removals: Option<Removals>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    resources: &'a [String],
+}
+
+impl<'a> Wire<'a> {
+    fn of(problem: &'a Problem) -> Self {
+        let more = problem.more.as_deref();
+        let resources = more.map_or(&[][..], |more| &more.resources[..]);
+        let size_of_error = |error: &Violation| error.pointer.len() + error.detail.len() + 32;
+        let size_of_name = |name: &String| name.len() + 3;
+        Wire {
+            r#type: format!("/problems/{}", problem.kind.name()),
+            title: problem.status.canonical_reason().unwrap_or_default(),
+            status: problem.status.as_u16(),
+            detail: &problem.detail,
+            errors: fitting(&problem.errors, MOST_ERRORS, size_of_error),
+            clusters: fitting(&problem.clusters, MOST_NAMES, size_of_name),
+            removals: more.and_then(|more| more.removals),
+            resources: fitting(resources, MOST_NAMES, size_of_name),
         }
     }
 }
 
-/// A selector that cannot be read is a bad request; one whose key means nothing is read, and wrong.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let body = serde_json::to_vec(&Wire::of(&self)).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some((name, value)) = self.header
+            && let Ok(value) = HeaderValue::from_str(&value)
+        {
+            headers.insert(name, value);
+        }
+        response.extensions_mut().insert(Reported {
+            name: self.kind.name(),
+            detail: self.detail,
+        });
+        response
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let more = (refusal.removals.is_some() || !refusal.resources.is_empty()).then(|| {
+            Box::new(More {
+                removals: refusal.removals.map(|removals| *removals),
+                resources: refusal.resources,
+            })
+        });
+        Problem {
+            errors: refusal.errors,
+            clusters: refusal.clusters.into(),
+            more,
+            ..Problem::new(refusal.reason.into(), refusal.detail)
+        }
+    }
+}
+
+/// A selector that does not parse is a bad request. One with an unknown key parses, and is invalid.
 impl From<SelectorError> for Problem {
     fn from(error: SelectorError) -> Self {
         match error {
@@ -246,8 +304,8 @@ impl From<WriteError> for Problem {
 impl From<Stop> for Problem {
     fn from(stop: Stop) -> Self {
         match stop {
-            // Nobody reads it.
-            Stop::Gone => Problem::unavailable("the client is gone"),
+            // Not seen by anyone: the connection is closed.
+            Stop::Gone => Problem::unavailable("the client disconnected"),
             Stop::Late => {
                 let seconds = reads::DEADLINE.as_secs();
                 Problem::unavailable(format!(
@@ -260,81 +318,57 @@ impl From<Stop> for Problem {
     }
 }
 
-impl From<PastError> for Problem {
-    fn from(error: PastError) -> Self {
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
         match error {
-            PastError::NotYet(revision) => Problem::not_found(format!("there is no revision {revision}")),
-            PastError::Store(error) => error.into(),
-            PastError::Stopped(stop) => stop.into(),
-            PastError::Damaged => Problem::damaged(),
-            PastError::Internal => Problem::internal(),
+            ReadError::NotFound(detail) => Problem::not_found(detail),
+            ReadError::BadParameter(detail) => Problem::bad_request(detail),
+            ReadError::Selector(error) => error.into(),
+            ReadError::Invalid(errors) => Problem::invalid(errors),
+            ReadError::Breach(breach) => Problem::broken_reply(&breach),
+            ReadError::OtherHistory(detail) => Problem::new(ProblemType::Conflict, detail),
+            ReadError::Busy(detail) => Problem::unavailable(detail),
+            ReadError::Store(error) => error.into(),
+            ReadError::Stopped(stop) => stop.into(),
+            ReadError::Damaged => Problem::damaged(),
+            ReadError::Internal => Problem::internal(),
         }
     }
 }
 
-impl From<BackError> for Problem {
-    fn from(error: BackError) -> Self {
+impl From<RollbackError> for Problem {
+    fn from(error: RollbackError) -> Self {
         match error {
-            BackError::Past(error) => error.into(),
-            BackError::Write(error) => error.into(),
+            RollbackError::Read(error) => error.into(),
+            RollbackError::Write(error) => error.into(),
         }
     }
 }
 
-impl From<store::StoreError> for Problem {
-    fn from(error: store::StoreError) -> Self {
-        if let store::StoreError::Compacted(_) = error {
-            return Problem::new(StatusCode::GONE, "compacted", error.to_string());
+impl From<ClusterListError> for Problem {
+    fn from(error: ClusterListError) -> Self {
+        match error {
+            ClusterListError::UnknownEnvironment(name) => {
+                Problem::bad_request(format!("\"{name}\" is not an environment of this fleet"))
+            }
+            ClusterListError::Selector(error) => Problem::bad_request(error.to_string()),
+            ClusterListError::Breach(breach) => {
+                let detail = format!("{breach}: narrow the list with environment, selector or shard=i/n");
+                Problem::new(ProblemType::Contract, detail)
+            }
+            ClusterListError::NoFleet => Problem::not_found("this fleet never had a cluster"),
+            ClusterListError::Damaged => Problem::damaged(),
+            ClusterListError::Stopped(stop) => stop.into(),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Compacted(_) = error {
+            return Problem::new(ProblemType::Compacted, error.to_string());
         }
         tracing::warn!(%error, "the store cannot be read");
         Problem::unavailable("the store cannot be read at the moment")
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        #[derive(Serialize)]
-        struct Wire<'a> {
-            r#type: String,
-            title: &'a str,
-            status: u16,
-            detail: &'a str,
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            errors: &'a [Violation],
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            clusters: &'a [String],
-            #[serde(skip_serializing_if = "Option::is_none")]
-            removals: Option<Removals>,
-            #[serde(skip_serializing_if = "<[_]>::is_empty")]
-            resources: &'a [String],
-        }
-        let wire = Wire {
-            r#type: format!("/problems/{}", self.name),
-            title: self.status.canonical_reason().unwrap_or_default(),
-            status: self.status.as_u16(),
-            detail: &self.detail,
-            errors: fitting(&self.errors, MOST_ERRORS, |error| {
-                error.pointer.len() + error.detail.len() + 32
-            }),
-            clusters: fitting(&self.clusters, MOST_NAMES, |name| name.len() + 3),
-            removals: self.more.as_ref().and_then(|more| more.removals),
-            resources: fitting(
-                self.more.as_ref().map_or(&[][..], |more| &more.resources[..]),
-                MOST_NAMES,
-                |name| name.len() + 3,
-            ),
-        };
-        let body = serde_json::to_vec(&wire).unwrap_or_default();
-        let mut response = (self.status, body).into_response();
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some((name, value)) = self.header {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        response.extensions_mut().insert(Told {
-            name: self.name,
-            detail: self.detail,
-        });
-        response
     }
 }

@@ -1,4 +1,4 @@
-//! Reading requests: bodies within limits, query strings without surprises, headers that mean something.
+//! Parsing requests: bodies within limits, query strings without unknown parameters, headers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,19 +22,22 @@ pub use crate::app::Page;
 /// The largest document, and the largest batch.
 pub const MOST_DOCUMENT: usize = 1 << 20;
 pub const MOST_BATCH: usize = 32 << 20;
+/// The largest number in a query string or a body: all databases and languages have integers of 64 bits with a sign.
+pub const MOST_NUMBER: u64 = i64::MAX as u64;
+/// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// The largest body that is parsed where it is read.
+/// The largest body that is parsed on the thread that reads it.
 const QUICK: usize = 64 << 10;
 
-/// How much of requests' bodies is in memory at a time. A parsed body takes about ten times its text, until it is answered:
-/// several large batches at once would take gigabytes. Small bodies do not wait for large ones.
+/// Bounds how much of the bodies of requests is in memory at a time. A parsed body takes about ten times its text until it is
+/// answered: several large batches at once would take gigabytes. Small bodies do not wait for large ones.
 #[derive(Debug)]
 pub struct Bodies {
     documents: Arc<Semaphore>,
     batches: Arc<Semaphore>,
 }
 
-/// How long a request waits for others to be done.
+/// How long a request waits for room.
 const BODIES_TIME: Duration = Duration::from_secs(20);
 
 impl Default for Bodies {
@@ -47,8 +50,8 @@ impl Default for Bodies {
 }
 
 impl Bodies {
-    /// Reserves room for the body of a request: its length, or as much as it may have where it does not say. None: it has no
-    /// body, or one that is refused for its size. Nothing is read before, so who asks with `Expect: 100-continue` need not send it.
+    /// Reserves room for the body of a request: its length, or the most that is allowed if it does not say. None: it has no
+    /// body, or one that is refused for its size. Nothing is read before, so a client with `Expect: 100-continue` need not send it.
     pub fn reserve(
         &self,
         request: &Request,
@@ -65,7 +68,7 @@ impl Bodies {
         }
     }
 
-    /// Where the body of a request has to find room, and how much.
+    /// Where the body of a request needs room, and how much.
     fn room(&self, request: &Request) -> Option<(Arc<Semaphore>, u32)> {
         let limit = match request.uri().path() {
             "/batch" => MOST_BATCH,
@@ -98,20 +101,20 @@ pub async fn batch(headers: &HeaderMap, body: Body) -> Result<BatchRequest, Prob
     let (kind, bytes) = (media_type(headers), read(headers, body, MOST_BATCH).await?);
     let parse = move || {
         let body = parse(&kind, &bytes)?;
-        // The text is not needed any more, and the operations are several times as large.
+        // The text is no longer needed, and the operations are several times as large.
         drop(bytes);
         BatchRequest::parse(body).map_err(Problem::invalid)
     };
     apart(parse).await
 }
 
-/// Parses a large body away from the threads that answer polls.
+/// Parses a large body off the threads that answer polls.
 async fn apart<T: Send + 'static>(parse: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let parsed = tokio::task::spawn_blocking(parse).await;
     parsed.unwrap_or_else(|_| Err(Problem::internal()))
 }
 
-/// The body of a kind, which is a file of YAML more often than not: without a content type it may be that, too.
+/// The body of a kind. Most are YAML files, so that a body without a content type may be YAML, too.
 pub async fn kind(headers: &HeaderMap, body: Body) -> Result<Value, Problem> {
     let (kind, bytes) = (media_type(headers), read(headers, body, MOST_DOCUMENT).await?);
     let is_yaml = kind.is_empty() && !bytes.trim_ascii_start().starts_with(b"{");
@@ -154,10 +157,10 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// How much memory a body may take once it is parsed.
+/// The most memory that a parsed body may take.
 const MOST_PARSED: usize = 1 << 30;
 
-/// About how much memory a JSON text takes once it is parsed: an object takes hundreds of bytes, however small it is.
+/// Estimates the memory that a JSON text takes once it is parsed: even a small object takes hundreds of bytes.
 fn parsed_size(bytes: &[u8]) -> usize {
     const OBJECT: usize = 640;
     const VALUE: usize = 32;
@@ -188,7 +191,7 @@ async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::By
         let coding = coding.to_str().unwrap_or_default();
         return Err(Problem::unsupported_coding(coding));
     }
-    // Before anything is read: who asks with `Expect: 100-continue` need not send it.
+    // Checked before anything is read: a client with `Expect: 100-continue` need not send it.
     if body.size_hint().lower() > limit as u64 {
         return Err(Problem::too_large(limit));
     }
@@ -198,30 +201,31 @@ async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::By
             let source = std::error::Error::source(&error);
             match source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
                 true => Err(Problem::too_large(limit)),
-                false => Err(Problem::bad_request("the body broke off")),
+                false => Err(Problem::bad_request("the body is incomplete")),
             }
         }
         Err(_) => Err(Problem::timeout()),
     }
 }
 
-/// What a write says of what it will do: `If-Plan-Match` and `X-Confirm-Removals`.
+/// What the client expects of a write: `If-Plan-Match` and `X-Confirm-Removals`.
 pub fn confirmation(headers: &HeaderMap) -> Result<Confirmation, Problem> {
     let one = |name: &'static str| {
         let mut values = headers.get_all(name).iter();
         let value = values.next().map(|value| value.to_str().unwrap_or("\u{fffd}").trim());
         match values.next() {
-            Some(_) => Err(Problem::bad_request(format!("{name} is there twice"))),
+            Some(_) => Err(Problem::bad_request(format!("{name} is given twice"))),
             None => Ok(value),
         }
     };
     let plan = one("if-plan-match")?.map(|text| {
         let digest = Digest::parse(text.trim_matches('"'));
-        digest.ok_or_else(|| Problem::bad_request("If-Plan-Match is the `plan` of a dry run: 64 hexadecimal digits"))
+        digest
+            .ok_or_else(|| Problem::bad_request("If-Plan-Match must be the `plan` of a dry run: 64 hexadecimal digits"))
     });
     let removals = one("x-confirm-removals")?.map(|text| {
         let number = text.parse::<usize>();
-        number.map_err(|_| Problem::bad_request("X-Confirm-Removals is a number of clusters"))
+        number.map_err(|_| Problem::bad_request("X-Confirm-Removals must be a number of clusters"))
     });
     Ok(Confirmation {
         removals: removals.transpose()?,
@@ -241,8 +245,7 @@ pub fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> {
     Ok((!all.is_empty()).then(|| IfMatch::parse(&all.join(","))))
 }
 
-/// The parameters of a request. Each is taken once; what nobody takes is an error, since a parameter that is misspelt would
-/// otherwise quietly mean something else.
+/// The parameters of a request. Each is taken once. A parameter that is left is an error: a misspelt one must not be ignored.
 #[derive(Debug)]
 pub struct Query {
     pairs: Vec<(String, String)>,
@@ -261,17 +264,18 @@ impl Query {
         };
         let (_, value) = self.pairs.remove(at);
         match self.pairs.iter().any(|(key, _)| key == name) {
-            true => Err(Problem::bad_request(format!("the parameter \"{name}\" is there twice"))),
+            true => Err(Problem::bad_request(format!("the parameter \"{name}\" is given twice"))),
             false => Ok(Some(value)),
         }
     }
 
     pub fn number(&mut self, name: &str, least: u64) -> Result<Option<u64>, Problem> {
         let Some(text) = self.take(name)? else { return Ok(None) };
-        let number = text.parse::<u64>().ok().filter(|number| *number >= least);
+        let number = text.parse::<u64>().ok();
+        let number = number.filter(|number| (least..=MOST_NUMBER).contains(number));
         let problem = || {
             Problem::bad_request(format!(
-                "{name}=\"{}\": a whole number from {least} is expected",
+                "{name}=\"{}\": must be a whole number from {least} to {MOST_NUMBER}",
                 quote(&text)
             ))
         };
@@ -283,18 +287,18 @@ impl Query {
             None | Some("false" | "0") => Ok(false),
             Some("" | "true" | "1") => Ok(true),
             Some(other) => Err(Problem::bad_request(format!(
-                "{name}=\"{}\": true or false is expected",
+                "{name}=\"{}\": must be true or false",
                 quote(other)
             ))),
         }
     }
 
-    /// Refuses what nobody took.
+    /// Refuses the parameters that were not taken.
     pub fn end(self, known: &str) -> Result<(), Problem> {
         match self.pairs.first() {
             None => Ok(()),
             Some((name, _)) => Err(Problem::bad_request(format!(
-                "the parameter \"{}\" is not known here; known: {known}",
+                "unknown parameter \"{}\"; known: {known}",
                 quote(name)
             ))),
         }

@@ -1,20 +1,19 @@
-//! Probes, metrics and the description of the API.
+//! Probes, metrics and the OpenAPI document.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::extract::State;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use fleet::kind::name_record;
-use fleet::refusal::quote;
 use serde_json::json;
 
-use super::crud::REVISION;
-use super::poll;
+use super::Http;
+use super::negotiate::{accepts, names_tag, tag, wants_gzip};
 use super::problem::Problem;
+use super::respond::REVISION;
 use crate::app::App;
 use crate::app::mirror::{Standing, Status};
 
@@ -23,11 +22,11 @@ pub async fn health() -> Response {
     Json(json!({"status": "ok"})).into_response()
 }
 
-/// `GET /ready`: there is a snapshot. It stays ready on the last one while the store is away, and says how old it is; unless
-/// MAX_STALENESS would rather have others asked.
+/// `GET /ready`: there is a snapshot. While the store is unavailable, the server stays ready with the last snapshot and says how
+/// old it is, until that is older than MAX_STALENESS.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
     let (status, mirror) = (app.status(), app.mirror.as_deref());
-    // What a mirror serves is as old as its origin's word for it.
+    // A mirror's snapshot is as old as the last confirmation of its origin.
     let age = status.age().max(mirror.map(Status::age).unwrap_or_default());
     if let Some(most) = app.max_staleness.filter(|most| age > *most) {
         let (age, most) = (age.as_secs(), most.as_secs());
@@ -52,21 +51,17 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 /// `GET /openapi.yaml`
-pub async fn openapi_yaml(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Problem> {
-    let found = app.description().await?;
-    let gzip = poll::wants_gzip(&headers);
-    let tag = poll::tag(found.etag, gzip);
-    let known = headers
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .any(|value| poll::names(value, &tag));
-    let mut response = match (known, gzip) {
+pub async fn openapi_yaml(State(http): State<Http>, headers: HeaderMap) -> Result<Response, Problem> {
+    let found = http.openapi.get(&http.app).await?;
+    let gzip = wants_gzip(&headers);
+    let tag = tag(found.etag, gzip);
+    let mut given = headers.get_all(IF_NONE_MATCH).iter();
+    let mut response = match (given.any(|value| names_tag(value, &tag)), gzip) {
         (true, _) => StatusCode::NOT_MODIFIED.into_response(),
-        (false, true) => (
-            [(CONTENT_ENCODING, HeaderValue::from_static("gzip"))],
-            found.gzip.clone(),
-        )
-            .into_response(),
+        (false, true) => {
+            let encoding = (CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            ([encoding], found.gzip.clone()).into_response()
+        }
         (false, false) => found.plain.clone().into_response(),
     };
     let out = response.headers_mut();
@@ -89,12 +84,7 @@ pub async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Respons
         metrics.age_seconds.set(mirror.age().as_secs_f64());
         metrics.current.set((mirror.standing() == Standing::Current).into());
     }
-    let accepts = |value: &HeaderValue| {
-        value
-            .to_str()
-            .is_ok_and(|value| value.contains("application/openmetrics-text"))
-    };
-    let (kind, text) = match headers.get_all(ACCEPT).iter().any(accepts) {
+    let (kind, text) = match accepts(&headers, "application/openmetrics-text") {
         true => (
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             app.metrics.encode(),
@@ -107,7 +97,7 @@ pub async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Respons
     ([(CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
 }
 
-/// The same in the format before OpenMetrics, where a counter is called by the name of its sample.
+/// Converts OpenMetrics to the older text format, where the name of a counter has the suffix of its sample.
 fn classic(text: &str) -> String {
     let counters: HashSet<&str> = text
         .lines()
@@ -126,50 +116,4 @@ fn classic(text: &str) -> String {
         out.push('\n');
     }
     out
-}
-
-pub async fn nothing_here(uri: Uri) -> Problem {
-    Problem::not_found(format!("there is nothing at {}", quote(uri.path())))
-}
-
-/// For a path that is there with other methods.
-pub async fn only_get(method: Method) -> Problem {
-    Problem::method_not_allowed(&method, "GET, HEAD")
-}
-
-pub async fn only_post(method: Method) -> Problem {
-    Problem::method_not_allowed(&method, "POST")
-}
-
-/// Decommissions and released names are made by writes to clusters. A request can read and delete them.
-pub const OF_NAME_RECORDS: &str = "GET, HEAD";
-pub const OF_NAME_RECORD: &str = "GET, HEAD, DELETE";
-
-pub async fn only_list(State(app): State<Arc<App>>, method: Method, Path(kind): Path<String>, uri: Uri) -> Problem {
-    match kind.as_str() {
-        kind if name_record(kind).is_some() => Problem::method_not_allowed(&method, OF_NAME_RECORDS),
-        kind if is_kind(&app, kind) => Problem::method_not_allowed(&method, "GET, HEAD, POST"),
-        _ => nothing_here(uri).await,
-    }
-}
-
-fn is_kind(app: &App, kind: &str) -> bool {
-    app.fleet().kinds().get(kind).is_some()
-}
-
-pub async fn only_kind(method: Method) -> Problem {
-    Problem::method_not_allowed(&method, "GET, HEAD, PUT, DELETE")
-}
-
-pub async fn only_resource(
-    State(app): State<Arc<App>>,
-    method: Method,
-    Path((kind, _)): Path<(String, String)>,
-    uri: Uri,
-) -> Problem {
-    match kind.as_str() {
-        kind if name_record(kind).is_some() => Problem::method_not_allowed(&method, OF_NAME_RECORD),
-        kind if is_kind(&app, kind) => Problem::method_not_allowed(&method, "GET, HEAD, PUT, PATCH, DELETE"),
-        _ => nothing_here(uri).await,
-    }
 }

@@ -6,86 +6,20 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::{cell, warning};
+use crate::http::problem_type::ProblemType;
 
 const INTRODUCTION: &str = "
-What a server in `crud` mode serves, with the built-in kinds; in `read-only` mode it is what stands under [flux](#flux) and
-[service](#service). A kind that is added has the same routes as `namespaces`, at once. The server describes itself at
-`GET /openapi.yaml`, with the kinds that it has; `flux-resourceset openapi` prints the same for the built-in ones.
+The routes of a server in `crud` mode with the built-in kinds. A server in `read-only` mode has those under [flux](#flux) and
+[service](#service). A kind that you add gets the same routes as `namespaces` at once. `GET /openapi.yaml` describes the kinds
+that the server has; `flux-resourceset openapi` prints the same document for the built-in kinds.
 
-- **Tokens** go as `Authorization: Bearer …`. Where the tables say *read*, a token that writes will do, too.
-- **Bodies** are JSON, or YAML with `Content-Type: application/yaml` where it is listed. What is unknown in a document is refused.
-- **Lists** are plain arrays, sorted by id. `X-Total-Count` says how many there are, whatever `limit` says.
-- **Versions** are in `ETag`. `If-None-Match` gives 304, `If-Match` on a write 412 when it is stale.
+- **Tokens** are sent as `Authorization: Bearer …`. Where the tables say *read*, a token that can write is accepted, too.
+- **Bodies** are JSON, or YAML with `Content-Type: application/yaml` where it is listed. Unknown fields of a document are refused.
+- **Lists** are arrays, sorted by id. `X-Total-Count` says how many items there are on all pages.
+- **Versions** are in `ETag`. A read with a current `If-None-Match` gets 304, a write with a stale `If-Match` gets 412.
 - **Errors** are [problems](#problems) (`application/problem+json`, RFC 9457).
-- **Who and which:** replies other than polls have `X-Request-Id`, which is in the log, too, and `X-Actor`, the name of the token.
+- **Requests** other than polls get `X-Request-Id`, which is in the log, too, and `X-Actor`, the name of the token.
 ";
-
-const PROBLEMS: [(&str, &str, &str); 20] = [
-    (
-        "bad-request",
-        "400",
-        "The request cannot be read: syntax, parameters, a selector.",
-    ),
-    ("unauthorized", "401", "No token, or one that is not known."),
-    ("forbidden", "403", "A good token without the right."),
-    ("not-found", "404", "No such resource, route, revision or DNS name."),
-    ("method-not-allowed", "405", "`Allow` has what means something here."),
-    ("timeout", "408", "The body did not arrive in time."),
-    ("exists", "409", "The id is taken, or a cluster's DNS name."),
-    (
-        "in-use",
-        "409",
-        "Clusters or other definitions refer to it; `clusters` and `resources` name them.",
-    ),
-    (
-        "conflict",
-        "409",
-        "An undo of what has changed since; `resources` names it.",
-    ),
-    (
-        "protected",
-        "409",
-        "A protected cluster would be deleted, give up its DNS name, or a list of its inputs become empty.",
-    ),
-    (
-        "removal-budget",
-        "409",
-        "More clusters would lose something than may without a word; `removals` has the numbers.",
-    ),
-    ("compacted", "410", "Some of these revisions are no longer kept."),
-    (
-        "stale",
-        "412",
-        "`If-Match` names a version that is not the current one.",
-    ),
-    (
-        "plan-changed",
-        "412",
-        "`If-Plan-Match` names a plan, and the write would do something else.",
-    ),
-    ("too-large", "413", "The body is too large."),
-    (
-        "unsupported-media-type",
-        "415",
-        "A content type that is not known here.",
-    ),
-    (
-        "invalid",
-        "422",
-        "The document is read, and wrong; `errors` has each place and reason.",
-    ),
-    (
-        "contract",
-        "422",
-        "Some cluster's reply would be one that Flux refuses or cuts off. (500 where such a reply is already stored.)",
-    ),
-    ("internal", "500", "A mistake of ours; the log has more."),
-    (
-        "unavailable",
-        "503",
-        "The store cannot be reached, or the fleet is still being read. `Retry-After` says when to try again.",
-    ),
-];
 
 /// One route with one method.
 struct Route<'a> {
@@ -103,7 +37,7 @@ impl Route<'_> {
         self.operation["summary"].as_str().unwrap_or_default()
     }
 
-    /// Which token it takes: read, write or none.
+    /// The right that its token needs: read, write or none.
     fn token(&self) -> &str {
         let schemes = self.operation["security"][0].as_object();
         schemes
@@ -119,7 +53,7 @@ impl Route<'_> {
         self.operation["parameters"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The problems: status and description.
+    /// The problems that it can return: status and description.
     fn problems(&self) -> Vec<(&str, &str)> {
         let responses = self.operation["responses"].as_object().into_iter().flatten();
         let problems = responses.filter(|(_, response)| response["content"].get("application/problem+json").is_some());
@@ -128,7 +62,7 @@ impl Route<'_> {
             .collect()
     }
 
-    /// Whether it changes something, and so takes what every write takes.
+    /// Whether it is a write, with the parameters that all writes have.
     fn writes(&self) -> bool {
         self.method != "get"
     }
@@ -154,7 +88,7 @@ pub fn page(document: &Value) -> String {
     }
     let mut out = format!(
         "# API reference\n\n{}{INTRODUCTION}",
-        warning("crates/server/src/http/openapi.rs and resources/")
+        warning("crates/server/src/http/openapi/ and resources/")
     );
     overview(document, &routes, &mut out);
     let every = Every::of(&routes);
@@ -168,7 +102,8 @@ pub fn page(document: &Value) -> String {
     }
     schemas(document, &mut out);
     out.push_str("\n## Problems\n\nThe last part of `type`, which is `/problems/NAME`:\n\n| name | status | when |\n|---|---|---|\n");
-    for (name, status, when) in PROBLEMS {
+    for problem in ProblemType::ALL {
+        let (name, status, when) = (problem.name(), problem.status().as_u16(), problem.description());
         let _ = writeln!(out, "| `{name}` | {status} | {when} |");
     }
     if let Some(example) = document["components"]["schemas"]["problem"].get("example") {
@@ -208,7 +143,7 @@ fn anchor(heading: &str) -> String {
     kept.collect::<String>().replace(' ', "-")
 }
 
-/// What all reads, and all writes, have in common: said once.
+/// What all writes have in common. It is written once.
 struct Every {
     parameters: Vec<Value>,
     writes: Vec<(String, String)>,
@@ -232,9 +167,17 @@ impl Every {
     }
 
     fn write(&self, out: &mut String) {
-        out.push_str("\n## Every write\n\nPOST, PUT, PATCH and DELETE take these beside their own parameters:\n\n");
+        out.push_str("\n## Every write\n\nPOST, PUT, PATCH and DELETE have these parameters besides their own:\n\n");
         parameters(self.parameters.iter(), out);
-        out.push_str("\nand may answer, beside their own problems:\n\n| status | |\n|---|---|\n");
+        for parameter in &self.parameters {
+            let more = parameter["x-more-parameters"].as_array().map_or(&[][..], Vec::as_slice);
+            if !more.is_empty() {
+                let name = parameter["name"].as_str().unwrap_or_default();
+                let _ = write!(out, "\nWith `{name}`:\n\n");
+                parameters(more.iter(), out);
+            }
+        }
+        out.push_str("\nThey can return these problems besides their own:\n\n| status | |\n|---|---|\n");
         for (status, why) in &self.writes {
             let _ = writeln!(out, "| {status} | {} |", cell(why));
         }
@@ -253,7 +196,7 @@ fn parameters<'a>(list: impl Iterator<Item = &'a Value>, out: &mut String) {
             out,
             "| `{}` | {} | {} | {} |",
             parameter["name"].as_str().unwrap_or_default(),
-            parameter["in"].as_str().unwrap_or_default(),
+            parameter["in"].as_str().unwrap_or("query"),
             cell(&type_of(&parameter["schema"])),
             cell(description(parameter))
         );
@@ -278,6 +221,16 @@ fn section(route: &Route<'_>, every: &Every, document: &Value, out: &mut String)
     if let Some(content) = route.operation["requestBody"]["content"].as_object() {
         body(content, document, out);
     }
+    let shown = responses(route, every, out);
+    // Polls are what clusters depend on: show an example.
+    if let (Some(schema), true) = (shown, route.path.starts_with("/api/v2/flux/")) {
+        out.push('\n');
+        fenced(&example(schema, document), out);
+    }
+}
+
+/// Writes the table of responses, and returns the schema of the first that has one.
+fn responses<'a>(route: &'a Route<'_>, every: &Every, out: &mut String) -> Option<&'a Value> {
     out.push_str("\n| status | reply |\n|---|---|\n");
     let mut shown = None;
     for (status, response) in route.operation["responses"].as_object().into_iter().flatten() {
@@ -293,25 +246,15 @@ fn section(route: &Route<'_>, every: &Every, document: &Value, out: &mut String)
             }
             shown = shown.or(Some(schema));
         }
-        let forms: Vec<&str> = response["content"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(form, _)| form.as_str())
-            .collect();
-        if forms
-            .iter()
-            .any(|form| !matches!(*form, "application/json" | "application/problem+json"))
-        {
+        let forms = response["content"].as_object().into_iter().flatten();
+        let forms: Vec<&str> = forms.map(|(form, _)| form.as_str()).collect();
+        let usual = |form: &&str| matches!(*form, "application/json" | "application/problem+json");
+        if !forms.iter().all(usual) {
             let _ = write!(reply, " (`{}`)", forms.join("`, `"));
         }
         let _ = writeln!(out, "| {status} | {} |", cell(&reply));
     }
-    // Polls are the heart of it: they are shown as they look.
-    if let (Some(schema), true) = (shown, route.path.starts_with("/api/v2/flux/")) {
-        out.push('\n');
-        fenced(&example(schema, document), out);
-    }
+    shown
 }
 
 fn capital(text: &str) -> String {
@@ -339,6 +282,15 @@ fn body(content: &Map<String, Value>, document: &Value, out: &mut String) {
             String::new()
         };
         let _ = write!(out, "Body ({}){name}:\n\n", forms.join(", "));
+        if let Some(options) = schema["oneOf"].as_array() {
+            for option in options {
+                let _ = write!(out, "{}\n\n", description(option));
+                fields(option, out);
+                out.push('\n');
+            }
+            fenced(&example(schema, document), out);
+            return;
+        }
         if schema.get("$ref").is_none() && schema["properties"].is_object() {
             fields(schema, out);
             if let Some(example) = schema.get("example") {
@@ -363,7 +315,12 @@ fn schemas(document: &Value, out: &mut String) {
         if !description(schema).is_empty() {
             let _ = write!(out, "{}\n\n", description(schema));
         }
-        fields(schema, out);
+        match schema["oneOf"].as_array() {
+            Some(_) => {
+                let _ = writeln!(out, "{}.", type_of(schema));
+            }
+            None => fields(schema, out),
+        }
     }
 }
 
@@ -439,7 +396,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// What else is said about a value. Patterns are in the OpenAPI document.
+/// The bounds of a value. Patterns are in the OpenAPI document only.
 fn limits(schema: &Value) -> String {
     let mut said = Vec::new();
     if let Some(value) = schema.get("default") {
@@ -466,7 +423,7 @@ fn limits(schema: &Value) -> String {
     said.join(" ")
 }
 
-/// A value that the schema takes, of the examples and defaults that it has.
+/// A value that matches the schema, made of its examples and defaults.
 fn example(schema: &Value, document: &Value) -> Value {
     if let Some(target) = schema["$ref"].as_str() {
         let schema = document.pointer(target.trim_start_matches('#'));
@@ -499,33 +456,5 @@ fn example(schema: &Value, document: &Value) -> Value {
             let first = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema[*key].get(0));
             first.map_or(json!("…"), |first| example(first, document))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_problem_is_listed() {
-        let source = include_str!("../http/problem.rs");
-        let listed: BTreeSet<&str> = PROBLEMS.iter().map(|(name, ..)| *name).collect();
-        for name in &listed {
-            assert!(source.contains(&format!("\"{name}\"")), "{name} is never answered");
-        }
-        // The names: what stands behind a reason, and behind a status.
-        let mut found = 0;
-        let mut words = source.split('"');
-        while let (Some(before), Some(word)) = (words.next(), words.next()) {
-            let before = before.trim_end();
-            let reason = before.ends_with("=>") && before.contains("Reason::");
-            let name = before.rsplit_once("StatusCode::").map(|(_, name)| name);
-            let status = name.is_some_and(|name| name.ends_with(',') && name.len() < 40);
-            if (reason || status) && !word.contains(' ') {
-                assert!(listed.contains(word), "{word} is missing");
-                found += 1;
-            }
-        }
-        assert!(found >= listed.len(), "{found} names found in problem.rs");
     }
 }

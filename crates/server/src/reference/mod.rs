@@ -1,10 +1,10 @@
-//! The pages of the book that are written by the program: what the API and the server's command line are, from the same
-//! definitions that serve them.
+//! The pages of the book that the server writes: the references of the API and of the server's command line, from the
+//! definitions that the code uses.
 
 pub mod api;
 pub mod server;
 
-/// What each generated page begins with.
+/// The first line of each generated page.
 fn warning(source: &str) -> String {
     format!("<!-- Written by `make generate`; `make verify` compares. Change {source} instead. -->\n")
 }

@@ -8,9 +8,9 @@ use super::{cell, warning};
 use crate::config::Cli;
 
 const INTRODUCTION: &str = "
-`flux-resourceset` is the server, and the tools that look after its store. Every setting is an environment variable, or a flag of
-the same name: `API_MODE=crud` and `--api-mode crud` mean the same, and the flag wins. [Configuration](configuration.md) says what
-to choose.
+`flux-resourceset` is the server, and the tools that maintain its store. Every setting is an environment variable, or a flag with
+the same name: `API_MODE=crud` and `--api-mode crud` mean the same, and the flag wins. [Configuration](configuration.md) helps to
+choose.
 ";
 
 /// The page: settings in one table, then each command.
@@ -30,7 +30,7 @@ pub fn page() -> String {
         let (text, fallback) = said(argument);
         let _ = writeln!(out, "| `{variable}` | {} | {} |", cell(&fallback), cell(&text));
     }
-    out.push_str("\n## Commands\n\nWithout one, the server runs. All of them take the settings above.\n");
+    out.push_str("\n## Commands\n\nWithout a command, the server runs. All commands use the settings above.\n");
     for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
         let name = inner.get_name().to_owned();
         let about = inner
@@ -68,7 +68,7 @@ pub fn page() -> String {
     out
 }
 
-/// What an argument is for, and its default: clap's, or the one in brackets at the end of its text.
+/// The description of an argument, and its default: clap's, or the one in brackets at the end of the description.
 fn said(argument: &Arg) -> (String, String) {
     let text = argument.get_long_help().or_else(|| argument.get_help());
     let text = text.map(ToString::to_string).unwrap_or_default();
@@ -82,7 +82,7 @@ fn said(argument: &Arg) -> (String, String) {
     (text, set.map_or(told, |value| format!("`{}`", value.to_string_lossy())))
 }
 
-/// clap takes the full stop away.
+/// Adds the full stop that clap removes.
 fn sentence(text: String) -> String {
     if text.ends_with('.') { text } else { format!("{text}.") }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
+use flux_resourceset::http::routes::{ROUTES, Route};
 use serde_json::Value;
 
-use crate::auth::documented;
+use crate::auth::{Documented, documented};
 use crate::support::{NETWORK_POLICY, Setup, TestApp};
 
 async fn document(app: &TestApp) -> Value {
@@ -100,48 +101,57 @@ async fn every_reference_in_the_document_leads_somewhere_and_every_operation_has
     }
 }
 
-/// Axum does not tell its routes, so they are read where they are written. Polls have none: they are answered before.
-fn templates() -> Vec<&'static str> {
-    let source = include_str!("../../src/http/mod.rs");
-    let source = source.split("fn routes(").nth(1).unwrap();
-    let source = source.split("pub fn metrics(").next().unwrap();
-    let mut found = vec!["/api/v2/flux/clusters", "/api/v2/flux/clusters/{dns}/{path}"];
-    for part in source.split(".route(").skip(1) {
-        found.push(part.split('"').nth(1).unwrap());
-    }
-    found
-}
-
-/// Whether a route such as `/{kind}/{id}` is what serves a path of the document.
+/// Whether a route such as `/{kind}/{id}` serves a path of the document.
 fn serves(template: &str, path: &str) -> bool {
     let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
     template.len() == path.len() && template.iter().zip(&path).all(|(t, p)| t.starts_with('{') || t == p)
 }
 
 #[tokio::test]
-async fn every_route_of_the_router_is_in_the_document() {
-    let paths: Vec<_> = documented(&TestApp::start().await)
-        .await
-        .into_iter()
-        .map(|one| one.template)
+async fn every_route_is_in_the_document_and_answers() {
+    let app = TestApp::start().await;
+    app.delete("/clusters/demo-cluster-01").await.expect(204);
+    let documented = documented(&app).await;
+    for route in &ROUTES {
+        let matching = |one: &&Documented| one.method == route.method.method() && serves(route.path, &one.template);
+        let one = documented.iter().find(matching);
+        let one = one.unwrap_or_else(|| panic!("{route:?} is not in the document"));
+        let reply = app.call(one.method.clone(), &one.path).response().await;
+        let status = reply.status().as_u16();
+        assert!(status != 405 && status < 500, "{route:?} is not served: {status}");
+    }
+    for one in &documented {
+        let served = |route: &&Route| one.method == route.method.method() && serves(route.path, &one.template);
+        assert!(
+            ROUTES.iter().any(|route| served(&route)),
+            "{} has no route",
+            one.template
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_kind_can_take_the_path_of_a_route() {
+    let app = TestApp::start().await;
+    let firsts: BTreeSet<_> = ROUTES
+        .iter()
+        .filter_map(|route| route.path.split('/').nth(1))
+        .filter(|first| !first.starts_with('{') && *first != "clusters" && !first.contains('.'))
         .collect();
-    let templates = templates();
-    assert!(
-        templates.len() >= 13,
-        "the routes are written elsewhere now: {templates:?}"
-    );
-    for template in &templates {
-        assert!(
-            paths.iter().any(|path| serves(template, path)),
-            "{template} is not in the document"
-        );
+    assert!(firsts.len() >= 10, "{firsts:?}");
+    for first in firsts {
+        let kind = NETWORK_POLICY.replace("network_policies", first);
+        app.put_kind(first, &kind).await.problem(422, "invalid");
     }
-    for path in &paths {
-        assert!(
-            templates.iter().any(|template| serves(template, path)),
-            "{path} is not served"
-        );
-    }
+}
+
+#[tokio::test]
+async fn the_document_begins_with_what_people_look_for() {
+    let app = TestApp::start().await;
+    let text = app.get("/openapi.yaml").await.expect(200).text().to_owned();
+    let sections: Vec<_> = text.lines().filter(|line| !line.starts_with([' ', '-', '}'])).collect();
+    let names: Vec<_> = sections.iter().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(names, ["openapi", "info", "servers", "paths", "components", "tags"]);
 }
 
 #[tokio::test]

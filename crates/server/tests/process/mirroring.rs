@@ -470,7 +470,7 @@ fn with_the_read_token_a_store_that_was_filled_before_is_followed() {
     let process = mirror_of(&here, origin.address).env("MIRROR_TOKEN", READ).spawn();
     let line = process.line("the origin cannot be followed");
     assert!(
-        line.contains("GET /backup: 403: this token reads; writing takes the write token"),
+        line.contains("GET /backup: 403: this token can only read; use a token that can write"),
         "{line}"
     );
     process.kill();
@@ -488,7 +488,7 @@ fn with_the_read_token_a_store_that_was_filled_before_is_followed() {
     let address = origin.address;
     origin.stop();
     let origin = again(&there, address);
-    let line = mirror.process.line("this token is not known");
+    let line = mirror.process.line("the token is not valid");
     assert!(line.contains(": 401: "), "{line}");
     here.write("token", WRITE);
     add(&origin, ["c".to_owned()]);

@@ -27,8 +27,8 @@ use tokio::time::timeout;
 use tower::util::{BoxCloneSyncService, ServiceExt};
 
 use super::Trouble;
+use crate::app::follow::HEAD;
 use crate::config::{self, ConfigError, MirrorToken};
-use crate::http::feed::HEAD;
 
 /// How long the origin may take to be reached, and to begin an answer.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -102,7 +102,7 @@ impl Origin {
     /// What it commits after `last`.
     pub(super) async fn stream(&self, last: Head) -> Result<Stream, Trouble> {
         let response = self.get(&format!("/changes/stream?after={last}")).await?;
-        let head = response.headers().get(&HEAD).and_then(|value| value.to_str().ok());
+        let head = response.headers().get(HEAD).and_then(|value| value.to_str().ok());
         let head = head.and_then(Head::parse).ok_or_else(|| {
             let detail = format!(
                 "{}: it does not say where its log ends: is it a flux-resourceset?",

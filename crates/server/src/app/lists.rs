@@ -1,0 +1,110 @@
+//! Lists of resources: the documents of a kind that pass its filters, and a selector where the kind is clusters.
+
+use std::sync::Arc;
+
+use fleet::Fleet;
+use fleet::json::Json;
+use fleet::kind::{CLUSTERS, Kind};
+use fleet::refusal::quote;
+use fleet::selector::Selector;
+use fleet::snapshot::Cluster;
+use serde_json::Value;
+
+use super::App;
+use super::errors::ReadError;
+use super::reads::Turn;
+use super::resources::kind_of;
+
+/// Which resources of a kind are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Filters {
+    /// Fields that the kind filters by, each with the value that it must have.
+    pub fields: Vec<(String, String)>,
+    /// Only for clusters.
+    pub selector: Option<String>,
+}
+
+impl App {
+    /// The documents that pass the filters, sorted by id. Each is a pointer into the snapshot, not a copy.
+    pub fn list(&self, turn: &Turn, kind: &str, filters: &Filters) -> Result<Vec<Json>, ReadError> {
+        let fleet = self.fleet();
+        if fleet.is_damaged(kind) {
+            return Err(ReadError::Damaged);
+        }
+        let kind = kind_of(&fleet, kind)?;
+        check_values(&kind, &filters.fields)?;
+        match &*kind.name == CLUSTERS {
+            true => clusters(turn, &fleet, &kind, filters),
+            false => Ok(definitions(&fleet, &kind, filters)),
+        }
+    }
+
+    /// All decommissions, or all released names.
+    pub fn list_name_records(&self, kind: &str) -> Result<Vec<Json>, ReadError> {
+        let fleet = self.fleet();
+        if fleet.is_damaged(kind) {
+            return Err(ReadError::Damaged);
+        }
+        let records = fleet.name_records(kind).ok_or(ReadError::Internal)?;
+        Ok(records.values().map(|document| document.body.clone()).collect())
+    }
+}
+
+/// A value outside a field's enum is a mistake: it would silently list nothing.
+fn check_values(kind: &Kind, fields: &[(String, String)]) -> Result<(), ReadError> {
+    for (field, value) in fields {
+        let options = kind.schema["properties"][field]["enum"].as_array();
+        if options.is_some_and(|options| !options.iter().any(|option| plain(option) == *value)) {
+            let (value, name) = (quote(value), &kind.name);
+            let detail = format!("{field}=\"{value}\" is not a value that {name} can have");
+            return Err(ReadError::BadParameter(detail));
+        }
+    }
+    Ok(())
+}
+
+fn definitions(fleet: &Fleet, kind: &Kind, filters: &Filters) -> Vec<Json> {
+    let all = fleet.definitions(&kind.name).into_iter().flat_map(|all| all.iter());
+    let passing = all.filter(|one| {
+        let mut fields = filters.fields.iter();
+        fields.all(|(field, value)| plain(&one.value()[field]) == *value)
+    });
+    passing.map(|one| one.document.body.clone()).collect()
+}
+
+fn clusters(turn: &Turn, fleet: &Fleet, kind: &Kind, filters: &Filters) -> Result<Vec<Json>, ReadError> {
+    let selector = filters.selector.as_deref();
+    let selector = selector.map(|text| Selector::for_fleet(text, fleet)).transpose()?;
+    let matcher = selector.as_ref().map(|selector| selector.on(kind));
+    let passes = |cluster: &Arc<Cluster>| {
+        let mut fields = filters.fields.iter();
+        fields.all(|(field, value)| field_is(cluster, field, value))
+            && matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster))
+    };
+    let mut found = Vec::new();
+    for cluster in turn.until_stopped(fleet.clusters().values()) {
+        let cluster = cluster?;
+        if passes(cluster) {
+            found.push(cluster.document().body.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// A value as a query string has it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Compares the fields that the snapshot holds without parsing the document.
+fn field_is(cluster: &Cluster, field: &str, value: &str) -> bool {
+    match field {
+        "environment" => &*cluster.head().environment == value,
+        "cluster_name" => &*cluster.head().name == value,
+        "cluster_dns" => cluster.head().dns_key.eq_ignore_ascii_case(value),
+        field => plain(&cluster.document().body.field(field).unwrap_or_default()) == value,
+    }
+}

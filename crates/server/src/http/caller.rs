@@ -1,0 +1,118 @@
+//! Who makes a request, and what a write was asked to do besides the change itself.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use fleet::judge::Confirmation;
+use fleet::log::Author;
+
+use super::observe::{self, RequestId};
+use super::problem::Problem;
+use super::request::{self, Page, Query};
+use crate::app::reads::Class;
+use crate::tokens::Actor;
+
+/// The authenticated caller, with the headers and the query string of the request.
+#[derive(Debug)]
+pub struct Caller {
+    actor: Actor,
+    id: RequestId,
+    pub headers: HeaderMap,
+    uri: Uri,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // The middleware adds both. A route without them would be one without authentication.
+        let actor = parts.extensions.get::<Actor>().cloned();
+        let id = parts.extensions.get::<RequestId>().cloned();
+        Ok(Caller {
+            actor: actor.ok_or_else(Problem::internal)?,
+            id: id.ok_or_else(Problem::internal)?,
+            headers: std::mem::take(&mut parts.headers),
+            uri: parts.uri.clone(),
+        })
+    }
+}
+
+impl Caller {
+    pub fn query(&self) -> Result<Query, Problem> {
+        Query::new(&self.uri)
+    }
+
+    /// The class of its reads.
+    pub fn class(&self) -> Class {
+        Class::of(self.actor.right)
+    }
+
+    /// The class of its reads of earlier revisions.
+    pub fn past_class(&self) -> Class {
+        Class::of_past(self.actor.right)
+    }
+
+    /// The author of a change. The reason is the one of the body, or X-Change-Reason.
+    pub fn author(&self, reason: Option<String>) -> Result<Author, Problem> {
+        let reason = reason.filter(|reason| !reason.trim().is_empty());
+        observe::author(&self.headers, &self.actor, &self.id, reason)
+    }
+}
+
+/// The most clusters that a plan renders objects for: each takes milliseconds, twice.
+const MOST_RENDERED: usize = 100;
+
+/// The parameters and headers of every write.
+#[derive(Debug)]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    /// Whether a delete also removes the references to the definition.
+    pub cascade: bool,
+    /// The clusters that a plan shows.
+    pub page: Page,
+    /// Whether a plan also shows Kubernetes objects.
+    pub manifests: bool,
+    pub confirmation: Confirmation,
+}
+
+impl WriteOptions {
+    pub fn of(caller: &Caller) -> Result<Self, Problem> {
+        Self::parse(caller, false)
+    }
+
+    /// The options of a delete that knows `cascade`.
+    pub fn with_cascade(caller: &Caller) -> Result<Self, Problem> {
+        Self::parse(caller, true)
+    }
+
+    fn parse(caller: &Caller, cascade_known: bool) -> Result<Self, Problem> {
+        let mut query = caller.query()?;
+        let dry_run = query.flag("dry_run")?;
+        let manifests = dry_run && query.flag("manifests")?;
+        let mut page = if dry_run { Page::take(&mut query)? } else { Page::ALL };
+        if manifests {
+            page.limit = page.limit.min(MOST_RENDERED);
+        }
+        let options = WriteOptions {
+            dry_run,
+            cascade: cascade_known && query.flag("cascade")?,
+            page,
+            manifests,
+            confirmation: request::confirmation(&caller.headers)?,
+        };
+        // A write that ignored `limit` could be mistaken for one of so many clusters.
+        let known = match (dry_run, cascade_known) {
+            (false, false) => "dry_run",
+            (false, true) => "dry_run, cascade",
+            (true, false) => "dry_run, manifests, limit, offset",
+            (true, true) => "dry_run, manifests, limit, offset, cascade",
+        };
+        query.end(known)?;
+        Ok(options)
+    }
+
+    /// The clusters that a plan renders objects for.
+    pub fn rendered(&self) -> Option<Page> {
+        self.manifests.then_some(self.page)
+    }
+}

@@ -1,0 +1,64 @@
+//! Views of one cluster: its inputs, its Kubernetes objects, its diagnostics.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use fleet::log::Revision;
+use fleet::refusal::Violation;
+use serde_json::{Value, json};
+
+use super::body::{Writer, respond};
+use super::caller::Caller;
+use super::negotiate::accepts;
+use super::problem::Problem;
+use super::respond::{Reply, json_text};
+use crate::app::App;
+
+/// `GET /clusters/{id}/inputs/{path}`: what Flux gets, now or at a revision.
+pub async fn inputs(State(app): State<Arc<App>>, Path((id, path)): Path<(String, String)>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let revision = query.number("revision", 0)?.map(Revision);
+    query.end("revision")?;
+    let inputs = app.inputs(caller.past_class(), &id, &path, revision).await?;
+    Ok(json_text(inputs))
+}
+
+/// `GET /clusters/{id}/diagnostics`
+pub async fn diagnostics(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let show = move |app: &App, out: &mut Writer| out.json(&app.diagnose(&id)?);
+    respond(&app, caller.class(), show).await
+}
+
+/// `GET /clusters/{id}/manifests`: the objects that the cluster renders from its inputs, now or at a revision.
+pub async fn manifests(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let (revision, kind) = (query.number("revision", 0)?.map(Revision), query.take("kind")?);
+    query.end("kind, revision")?;
+    let class = match revision {
+        Some(_) => caller.past_class(),
+        None => caller.class(),
+    };
+    let show = move |app: &App, out: &mut Writer| {
+        let objects = app.objects(&out.turn, &id, kind.as_deref(), revision)?;
+        write_objects(out, &objects, &caller.headers)
+    };
+    respond(&app, class, show).await
+}
+
+/// YAML, unless only JSON is accepted.
+fn write_objects(out: &mut Writer, objects: &[Value], headers: &HeaderMap) -> Result<(), Problem> {
+    if accepts(headers, "json") && !accepts(headers, "yaml") {
+        return out.json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}));
+    }
+    let yaml = HeaderValue::from_static("application/yaml");
+    out.headers.insert(CONTENT_TYPE, yaml);
+    for object in objects {
+        let text = resourceset::to_yaml(object);
+        out.text("---\n")?;
+        out.text(&text.map_err(|error| Problem::invalid(vec![Violation::new("", error.to_string())]))?)?;
+    }
+    Ok(())
+}

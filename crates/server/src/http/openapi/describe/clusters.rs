@@ -1,0 +1,82 @@
+//! Views of one cluster.
+
+use fleet::kind::{CLUSTERS, Kinds};
+use serde_json::json;
+
+use super::Operation;
+use crate::http::openapi::schemas::{any_object, array, object, text};
+
+/// The codes of diagnostics.
+const DIAGNOSTICS: [&str; 8] = [
+    "dangling",
+    "stalled",
+    "unused",
+    "ignored",
+    "contract",
+    "template",
+    "duplicate",
+    "unmet",
+];
+
+fn view(id: &str, summary: &str) -> Operation {
+    Operation::new(CLUSTERS, id, summary)
+        .path("id", "The id of the resource.")
+        .problem(404, "There is no such resource.")
+        .bad_parameters()
+}
+
+pub fn cluster_inputs(_: &Kinds) -> Operation {
+    let inputs = object(&["inputs"], json!({"inputs": array(any_object())}));
+    view(
+        "cluster_inputs",
+        "What Flux gets for the cluster, now or at a revision.",
+    )
+    .path("path", "The path of a kind's Flux endpoint.")
+    .at_revision()
+    .answer(200, "The inputs.", inputs)
+    .problem(500, "What is stored breaks the contract with Flux.")
+    .unreadable()
+}
+
+pub fn cluster_manifests(kinds: &Kinds) -> Operation {
+    let names = kinds.definitions().filter(|kind| kind.path.is_some());
+    let names: Vec<&str> = names.map(|kind| &*kind.name).collect();
+    let list = json!({
+        "apiVersion": {"type": "string", "enum": ["v1"]},
+        "kind": {"type": "string", "enum": ["List"]},
+        "items": array(any_object()),
+    });
+    let forms = [
+        ("application/yaml", text()),
+        ("application/json", object(&["apiVersion", "kind", "items"], list)),
+    ];
+    let summary = "The Kubernetes objects that the cluster renders from its inputs, as Flux Operator renders them.";
+    view("cluster_manifests", summary)
+        .query(
+            "kind",
+            "Only the objects of this kind. Its singular, its command and its path are accepted, too.",
+            json!({"type": "string", "enum": names}),
+        )
+        .at_revision()
+        .answers(
+            200,
+            "The objects: YAML documents, or a List if only JSON is accepted.",
+            &forms,
+        )
+        .problem(422, "A template fails for this cluster.")
+        .late()
+}
+
+pub fn cluster_diagnostics(_: &Kinds) -> Operation {
+    let finding = json!({
+        "code": {"type": "string", "enum": DIAGNOSTICS},
+        "kind": text(),
+        "id": text(),
+        "detail": text(),
+    });
+    let finding = object(&["code", "kind", "id", "detail"], finding);
+    let summary = "What is accepted for the cluster but will not work as it seems to: dangling references, dependencies that stall.";
+    view("diagnose_cluster", summary)
+        .answer(200, "The findings.", array(finding))
+        .late()
+}

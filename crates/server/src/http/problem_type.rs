@@ -1,0 +1,128 @@
+//! The types of problems: one row each, with its name on the wire, its status and when it is returned. The reference of the
+//! API lists these rows.
+
+use axum::http::StatusCode;
+use fleet::refusal::Reason;
+
+/// What kind of problem a response reports: the last segment of its `type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemType {
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    Timeout,
+    Exists,
+    InUse,
+    Conflict,
+    Protected,
+    RemovalBudget,
+    Compacted,
+    Stale,
+    PlanChanged,
+    TooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    Contract,
+    Internal,
+    Unavailable,
+}
+
+use ProblemType as T;
+
+impl ProblemType {
+    /// All types, sorted by status.
+    pub const ALL: [ProblemType; 20] = [
+        T::BadRequest,
+        T::Unauthorized,
+        T::Forbidden,
+        T::NotFound,
+        T::MethodNotAllowed,
+        T::Timeout,
+        T::Exists,
+        T::InUse,
+        T::Conflict,
+        T::Protected,
+        T::RemovalBudget,
+        T::Compacted,
+        T::Stale,
+        T::PlanChanged,
+        T::TooLarge,
+        T::UnsupportedMediaType,
+        T::Invalid,
+        T::Contract,
+        T::Internal,
+        T::Unavailable,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    pub fn status(self) -> StatusCode {
+        StatusCode::from_u16(self.row().1).expect("a status code of the table")
+    }
+
+    /// When it is returned.
+    pub const fn description(self) -> &'static str {
+        self.row().2
+    }
+
+    #[rustfmt::skip]
+    const fn row(self) -> (&'static str, u16, &'static str) {
+        match self {
+            T::BadRequest => ("bad-request", 400, "The request cannot be parsed: its syntax, a parameter, a header or a selector."),
+            T::Unauthorized => ("unauthorized", 401, "The token is missing or not valid."),
+            T::Forbidden => ("forbidden", 403, "The token is valid and does not have the right."),
+            T::NotFound => (Reason::NotFound.name(), 404, "No such resource, route, revision or DNS name."),
+            T::MethodNotAllowed => ("method-not-allowed", 405, "The path exists with other methods; `Allow` lists them."),
+            T::Timeout => ("timeout", 408, "The body did not arrive in time."),
+            T::Exists => (Reason::Exists.name(), 409, "The id, or the DNS name of a cluster, is taken."),
+            T::InUse => (Reason::InUse.name(), 409, "Clusters or other definitions refer to it; `clusters` and `resources` name them."),
+            T::Conflict => (Reason::Conflict.name(), 409, "The revision to undo was changed again, with `resources` naming what; or the client follows the log of another history."),
+            T::Protected => (Reason::Protected.name(), 409, "A protected cluster would be deleted, lose its DNS name, or get an empty list of inputs."),
+            T::RemovalBudget => (Reason::RemovalBudget.name(), 409, "More clusters would lose something than the removal budget allows; `removals` has the numbers."),
+            T::Compacted => ("compacted", 410, "Some of these revisions were compacted and are no longer kept."),
+            T::Stale => (Reason::Stale.name(), 412, "`If-Match` names a version that is not the current one."),
+            T::PlanChanged => (Reason::PlanChanged.name(), 412, "`If-Plan-Match` names a plan that is out of date."),
+            T::TooLarge => ("too-large", 413, "The body is too large."),
+            T::UnsupportedMediaType => ("unsupported-media-type", 415, "The content type or content encoding is not supported here."),
+            T::Invalid => (Reason::Invalid.name(), 422, "The document can be parsed and is not valid; `errors` has each pointer and reason."),
+            T::Contract => (Reason::Contract.name(), 422, "Flux would refuse the reply of some cluster, or cut it off. (500 if such a reply is already stored.)"),
+            T::Internal => ("internal", 500, "A bug in the server; the log has details."),
+            T::Unavailable => ("unavailable", 503, "The store is unavailable, or the fleet is still being loaded. `Retry-After` says when to try again."),
+        }
+    }
+}
+
+impl From<Reason> for ProblemType {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Invalid => T::Invalid,
+            Reason::NotFound => T::NotFound,
+            Reason::Exists => T::Exists,
+            Reason::InUse => T::InUse,
+            Reason::Contract => T::Contract,
+            Reason::Protected => T::Protected,
+            Reason::Stale => T::Stale,
+            Reason::RemovalBudget => T::RemovalBudget,
+            Reason::PlanChanged => T::PlanChanged,
+            Reason::Conflict => T::Conflict,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_types_are_sorted_by_status() {
+        let names: BTreeSet<&str> = T::ALL.iter().map(|one| one.name()).collect();
+        assert_eq!(names.len(), T::ALL.len());
+        assert!(T::ALL.is_sorted_by_key(|one| one.status()));
+    }
+}

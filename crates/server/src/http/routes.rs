@@ -1,0 +1,272 @@
+//! The table of routes. The router, the `Allow` header, the rights and the OpenAPI document are made from it.
+
+use axum::Router;
+use axum::extract::{MatchedPath, RawPathParams, State};
+use axum::http::{Method, Uri};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use fleet::kind::{Kind, Kinds, name_record};
+use fleet::refusal::quote;
+
+use super::openapi::describe::{self, Operation};
+use super::problem::Problem;
+use super::{Http, backup, changes, clusters, kinds, name_records, observe, poll, resources, service, stream, write};
+use crate::config::Mode;
+use crate::tokens::Right;
+
+/// One method of one path.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    pub method: Verb,
+    /// As the router has it: `{name}` stands for a segment.
+    pub path: &'static str,
+    /// The right that it needs. None: it is public.
+    pub right: Option<Right>,
+    /// Whether only a server in `crud` mode has it.
+    pub crud: bool,
+    /// None: answered before the router (`poll.rs`).
+    handler: Option<fn(MethodFilter) -> MethodRouter<Http>>,
+    describe: Describe,
+}
+
+/// The methods that routes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Get,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Verb {
+    pub fn method(self) -> Method {
+        match self {
+            Verb::Get => Method::GET,
+            Verb::Post => Method::POST,
+            Verb::Put => Method::PUT,
+            Verb::Patch => Method::PATCH,
+            Verb::Delete => Method::DELETE,
+        }
+    }
+
+    fn filter(self) -> MethodFilter {
+        match self {
+            Verb::Get => MethodFilter::GET,
+            Verb::Post => MethodFilter::POST,
+            Verb::Put => MethodFilter::PUT,
+            Verb::Patch => MethodFilter::PATCH,
+            Verb::Delete => MethodFilter::DELETE,
+        }
+    }
+
+    /// As `Allow` lists it. The router answers HEAD where it answers GET.
+    fn allow(self) -> &'static str {
+        match self {
+            Verb::Get => "GET, HEAD",
+            Verb::Post => "POST",
+            Verb::Put => "PUT",
+            Verb::Patch => "PATCH",
+            Verb::Delete => "DELETE",
+        }
+    }
+}
+
+/// How a route is described: once, or once for each kind that it serves.
+#[derive(Clone, Copy, Debug)]
+enum Describe {
+    Once(fn(&Kinds) -> Operation),
+    /// `{kind}` is the name of each kind.
+    EachKind(fn(&Kind) -> Operation),
+    /// The same, without clusters.
+    EachDefinition(fn(&Kind) -> Operation),
+    /// `{path}` is the Flux path of each kind that has one.
+    EachPath(fn(&Kind) -> Operation),
+}
+
+use Describe::{EachDefinition, EachKind, EachPath, Once};
+use Verb::{Delete, Get, Patch, Post, Put};
+
+const PUBLIC: Option<Right> = None;
+const READ: Option<Right> = Some(Right::Read);
+const WRITE: Option<Right> = Some(Right::Write);
+
+/// A route of every server.
+const fn every(
+    method: Verb,
+    path: &'static str,
+    right: Option<Right>,
+    handler: fn(MethodFilter) -> MethodRouter<Http>,
+    describe: Describe,
+) -> Route {
+    let crud = false;
+    let handler = Some(handler);
+    Route {
+        method,
+        path,
+        right,
+        crud,
+        handler,
+        describe,
+    }
+}
+
+/// A route of servers in `crud` mode.
+const fn crud(
+    method: Verb,
+    path: &'static str,
+    right: Option<Right>,
+    handler: fn(MethodFilter) -> MethodRouter<Http>,
+    describe: Describe,
+) -> Route {
+    Route {
+        crud: true,
+        ..every(method, path, right, handler, describe)
+    }
+}
+
+/// Every route. The methods of a path are in the order in which `Allow` lists them.
+#[rustfmt::skip]
+pub static ROUTES: [Route; 34] = [
+    every(Get, "/health", PUBLIC, |m| on(m, service::health), Once(describe::health)),
+    every(Get, "/ready", PUBLIC, |m| on(m, service::ready), Once(describe::ready)),
+    every(Get, "/openapi.yaml", PUBLIC, |m| on(m, service::openapi_yaml), Once(describe::openapi)),
+    every(Get, "/metrics", READ, |m| on(m, service::metrics), Once(describe::metrics)),
+
+    every(Get, "/api/v2/flux/clusters", READ, |m| on(m, poll::clusters), Once(describe::flux_clusters)),
+    Route {
+        method: Get, path: "/api/v2/flux/clusters/{cluster_dns}/{path}", right: READ, crud: false,
+        handler: None, describe: EachPath(describe::flux_inputs),
+    },
+
+    crud(Get, "/{kind}", READ, |m| on(m, resources::list), EachKind(describe::list)),
+    crud(Post, "/{kind}", WRITE, |m| on(m, resources::create), EachKind(describe::create)),
+    crud(Get, "/{kind}/{id}", READ, |m| on(m, resources::get), EachKind(describe::get)),
+    crud(Put, "/{kind}/{id}", WRITE, |m| on(m, resources::replace), EachKind(describe::replace)),
+    crud(Patch, "/{kind}/{id}", WRITE, |m| on(m, resources::patch), EachKind(describe::patch)),
+    crud(Delete, "/{kind}/{id}", WRITE, |m| on(m, resources::delete), EachKind(describe::delete)),
+    crud(Get, "/{kind}/{id}/history", READ, |m| on(m, changes::history), EachKind(describe::history)),
+    crud(Get, "/{kind}/{id}/references", READ, |m| on(m, resources::references), EachDefinition(describe::references)),
+
+    crud(Get, "/clusters/{id}/inputs/{path}", READ, |m| on(m, clusters::inputs), Once(describe::cluster_inputs)),
+    crud(Get, "/clusters/{id}/manifests", READ, |m| on(m, clusters::manifests), Once(describe::cluster_manifests)),
+    crud(Get, "/clusters/{id}/diagnostics", READ, |m| on(m, clusters::diagnostics), Once(describe::cluster_diagnostics)),
+
+    crud(Get, "/decommissions", READ, |m| on(m, name_records::list), Once(describe::list_decommissions)),
+    crud(Get, "/decommissions/{id}", READ, |m| on(m, name_records::get), Once(describe::get_decommission)),
+    crud(Delete, "/decommissions/{id}", WRITE, |m| on(m, name_records::delete), Once(describe::delete_decommission)),
+    crud(Get, "/released_names", READ, |m| on(m, name_records::list), Once(describe::list_released_names)),
+    crud(Get, "/released_names/{id}", READ, |m| on(m, name_records::get), Once(describe::get_released_name)),
+    crud(Delete, "/released_names/{id}", WRITE, |m| on(m, name_records::delete), Once(describe::delete_released_name)),
+
+    crud(Get, "/kinds", READ, |m| on(m, kinds::list), Once(describe::list_kinds)),
+    crud(Get, "/kinds/{kind}", READ, |m| on(m, kinds::get), Once(describe::get_kind)),
+    crud(Put, "/kinds/{kind}", WRITE, |m| on(m, kinds::put), Once(describe::put_kind)),
+    crud(Delete, "/kinds/{kind}", WRITE, |m| on(m, kinds::delete), Once(describe::delete_kind)),
+    crud(Get, "/kinds/{kind}/history", READ, |m| on(m, changes::kind_history), Once(describe::history_kind)),
+
+    crud(Post, "/batch", WRITE, |m| on(m, write::batch), Once(describe::batch)),
+    crud(Post, "/rollback", WRITE, |m| on(m, write::rollback), Once(describe::rollback)),
+    crud(Get, "/diff", READ, |m| on(m, changes::diff), Once(describe::diff)),
+    crud(Get, "/changes", READ, |m| on(m, changes::list), Once(describe::changes)),
+    crud(Get, "/changes/stream", READ, |m| on(m, stream::stream), Once(describe::stream_changes)),
+    // It reveals everything there is, so it needs the right to change everything.
+    crud(Get, "/backup", WRITE, |m| on(m, backup::backup), Once(describe::backup)),
+];
+
+/// The routes of a server in this mode.
+pub fn served(mode: Mode) -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().filter(move |route| !route.crud || mode == Mode::Crud)
+}
+
+impl Route {
+    /// The paths of the OpenAPI document that this route serves, each with its description.
+    pub fn described(&self, kinds: &Kinds) -> Vec<(String, Operation)> {
+        let named = |kind: &Kind| self.path.replace("{kind}", &kind.name);
+        match self.describe {
+            Once(describe) => vec![(self.path.to_owned(), describe(kinds))],
+            EachKind(describe) => kinds.iter().map(|kind| (named(kind), describe(kind))).collect(),
+            EachDefinition(describe) => kinds.definitions().map(|kind| (named(kind), describe(kind))).collect(),
+            EachPath(describe) => {
+                let at = |kind: &Kind| Some(self.path.replace("{path}", kind.path.as_deref()?));
+                let all = kinds.definitions();
+                all.filter_map(|kind| Some((at(kind)?, describe(kind)))).collect()
+            }
+        }
+    }
+}
+
+/// Everything but polls.
+pub fn router(http: Http) -> Router {
+    let (mut public, mut protected) = (Router::new(), Router::new());
+    for route in served(http.app.mode) {
+        let Some(handler) = route.handler else { continue };
+        let methods = handler(route.method.filter());
+        match route.right {
+            None => public = public.route(route.path, methods),
+            Some(_) => protected = protected.route(route.path, methods),
+        }
+    }
+    protected
+        .method_not_allowed_fallback(not_allowed)
+        .route_layer(from_fn_with_state(http.clone(), observe::authenticate))
+        .merge(public.method_not_allowed_fallback(not_allowed))
+        .fallback(nothing_here)
+        .layer(from_fn(rejections_as_problems))
+        .layer(from_fn_with_state(http.app.clone(), observe::observe))
+        .with_state(http)
+}
+
+/// The right that a request needs. A method that the path does not have needs what its like needs elsewhere.
+pub fn right(path: &str, method: &Method) -> Right {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let wanted = if reads { &Method::GET } else { method };
+    let route = ROUTES
+        .iter()
+        .find(|route| route.path == path && route.method.method() == *wanted);
+    match (route.and_then(|route| route.right), reads) {
+        (Some(right), _) => right,
+        (None, true) => Right::Read,
+        (None, false) => Right::Write,
+    }
+}
+
+/// The methods of a path, as `Allow` lists them.
+fn allowed(path: &str) -> String {
+    let methods = ROUTES.iter().filter(|route| route.path == path);
+    let methods: Vec<_> = methods.map(|route| route.method.allow()).collect();
+    methods.join(", ")
+}
+
+/// For a method that a path does not have. A path of an unknown kind does not exist.
+async fn not_allowed(
+    State(http): State<Http>,
+    matched: MatchedPath,
+    parameters: RawPathParams,
+    method: Method,
+    uri: Uri,
+) -> Problem {
+    let is_known = |kind: &str| http.app.fleet().kinds().get(kind).is_some() || name_record(kind).is_some();
+    let kind = parameters.iter().find(|(name, _)| *name == "kind");
+    let path = matched.as_str();
+    match kind {
+        Some((_, kind)) if path.starts_with("/{kind}") && !is_known(kind) => nothing_here(uri).await,
+        _ => Problem::method_not_allowed(&method, allowed(path)),
+    }
+}
+
+pub async fn nothing_here(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}", quote(uri.path())))
+}
+
+/// Extractors of the framework refuse in plain text, a path that is not UTF-8 for example. Every error is a problem.
+async fn rejections_as_problems(request: axum::extract::Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let content_type = response.headers().get("content-type");
+    let is_problem = content_type.is_some_and(|kind| kind == "application/problem+json");
+    match response.status().is_client_error() && !is_problem {
+        true => Problem::bad_request("the path or the query string cannot be parsed").into_response(),
+        false => response,
+    }
+}
