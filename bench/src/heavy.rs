@@ -1,4 +1,4 @@
-//! Readers that ask for as much as they may, and what they take from the polls.
+//! Clients that read as much as they are allowed to, and how much they slow polls down.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::server::{READ_TOKEN, WRITE_TOKEN};
 
 /// How many clusters get a large document, twice each.
 const LARGE: usize = 100;
-/// Of values: so many, each of so many bytes.
+/// The number of values in such a document, and the bytes of each.
 const VALUES: usize = 10;
 const LENGTH: usize = 60_000;
 
@@ -46,7 +46,7 @@ pub(crate) async fn fill(addr: SocketAddr, clusters: &[Cluster]) -> Result<()> {
     Ok(())
 }
 
-/// What such a reader asks for.
+/// The requests of such a reader.
 fn requests(clusters: &[Cluster]) -> Vec<String> {
     let id = &clusters[0].id;
     vec![
@@ -62,18 +62,18 @@ fn requests(clusters: &[Cluster]) -> Vec<String> {
     ]
 }
 
-/// Readers that run until they are stopped.
+/// Readers that repeat their requests until they are stopped.
 pub(crate) struct Readers {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-/// What they got.
+/// Their replies.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) replies: AtomicU64,
     pub(crate) bytes: AtomicU64,
-    /// Told to come back later.
+    /// Replies other than 200.
     pub(crate) refused: AtomicU64,
 }
 
@@ -102,7 +102,7 @@ impl Readers {
         Ok(Readers { stop, thread })
     }
 
-    /// Stops them where they are.
+    /// Stops them, also in the middle of a reply.
     pub(crate) fn stop(self) -> Result<()> {
         drop(self.stop);
         Ok(self.thread.join().map_err(|_| "the readers' thread panicked")??)

@@ -17,7 +17,7 @@ pub struct Reply<'a> {
     /// The lines of all headers.
     pub headers: &'a str,
     pub gzip: bool,
-    /// The server will not take another request on this connection.
+    /// The server closes the connection after this reply.
     pub close: bool,
     pub body: Cow<'a, [u8]>,
 }
@@ -32,7 +32,7 @@ impl Reply<'_> {
     }
 }
 
-/// Reads a reply off `bytes`; `None` when more must arrive first.
+/// Parses a reply; `None` if it is not complete yet.
 pub fn parse(bytes: &[u8]) -> Result<Option<Reply<'_>>> {
     let Some(head) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else {
         return Ok(None);
@@ -93,7 +93,7 @@ fn dechunk(mut rest: &[u8]) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// One connection at a time to one server, and those that were left behind.
+/// One connection at a time to one server, and idle ones that were left open.
 #[derive(Debug)]
 pub struct Client {
     addr: SocketAddr,

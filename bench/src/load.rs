@@ -1,4 +1,4 @@
-//! The load: many connections that each send the next request when the reply to the last one is there.
+//! The load: many connections, each of which sends its next request when the last reply has arrived.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::server::{READ_TOKEN, WRITE_TOKEN};
 const LEFT_OPEN: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where requests come from.
+/// What the requests are.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// Polls of random clusters, one of these at a time.
@@ -48,7 +48,7 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
@@ -111,8 +111,8 @@ pub(crate) fn poll(dns: &str, path: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Runs a load for its duration. Any failure, and any reply that is not 200, is an error: there are no figures for a server
-/// that answers wrongly.
+/// Runs a load for its duration. Any failure, and any reply that is not 200, is an error: a server that answers wrongly is not
+/// measured.
 pub(crate) async fn run(load: Load) -> Result<Tally> {
     spawn_blocking(move || run_on_threads(&load)).await?
 }

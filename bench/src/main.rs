@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use measure::Bench;
 
-/// The product uses it too; the yardstick must not lose for want of it.
+/// The product uses it too, so the yardstick gets the same allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -90,7 +90,7 @@ async fn main() -> ExitCode {
         Ok(missed) => u8::from(missed && !args.no_fail).into(),
         Err(error) => {
             eprintln!("bench: {error}");
-            // At once: threads of a load that was cut off may go on for seconds. Children and files are gone already.
+            // Exits at once: threads of an interrupted load may run for seconds. Children and files are gone already.
             std::process::exit(2)
         }
     }

@@ -22,7 +22,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 const FLEET: usize = 10_000;
 const SMALL_FLEET: usize = 1_000;
 const READERS: usize = 64;
-/// The average reply's size when there is no product to ask.
+/// The average size of a reply, where no product is measured.
 const SELF_CHECK_SIZE: usize = 1_000;
 
 /// A generated fleet, and the folder of the file it is in.
@@ -54,7 +54,7 @@ pub(crate) struct Bench<'a> {
 /// One side's part of a turn.
 struct Sample {
     tally: Tally,
-    /// What the loads beside the measured one came to.
+    /// The results of the loads beside the measured one.
     beside: Vec<Tally>,
     /// CPU time of the server per request, in µs.
     cpu_micros: f64,
@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
             checkpoints,
         } = syncs;
         let detail = format!("{seen} syncs for {commits} commits, and {checkpoints} of checkpoints beside them");
-        // After a checkpoint SQLite begins its log anew, and the new header costs a sync of its own.
+        // After a checkpoint SQLite restarts its log, and the new header costs one more sync.
         let between = seen - seen.saturating_sub(commits).min(checkpoints);
         let measured = format!("{:.2}", between as f64 / commits as f64);
         let pass = between == commits;
@@ -227,7 +227,7 @@ impl<'a> Bench<'a> {
         const FIGURE: &str = "seen on four replicas, PostgreSQL";
         eprintln!("{FIGURE}");
         let fleet = Fleet::generate(SMALL_FLEET, self.dir)?;
-        // It blocks, and it says why by a panic.
+        // On a blocking thread: it waits, and panics when it fails.
         let postgres = tokio::task::spawn_blocking(|| pgtest::Server::start(&[])).await?;
         let url = postgres.database();
         let delays = replicas::visibility(binary, fleet.dir.path(), &fleet.file, &fleet.clusters, &url).await?;
@@ -244,7 +244,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Polls beside readers that ask for as much as they may.
+    /// Polls beside readers that read as much as they are allowed to.
     async fn heavy_reads(&mut self, binary: &Path) -> Result<()> {
         let fleet = Fleet::generate(FLEET, self.dir)?;
         let (server, _) = start(binary, &fleet).await?;
@@ -273,7 +273,7 @@ impl<'a> Bench<'a> {
         let added = server.memory()?.peak.saturating_sub(before) as f64 / MIB;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let detail = format!(
-            "{} replies with {:.0} MiB, {} told to come back; {:.1} MiB before",
+            "{} replies with {:.0} MiB, {} rejected; {:.1} MiB before",
             count(&counts.replies),
             count(&counts.bytes) as f64 / MIB,
             count(&counts.refused),
@@ -310,7 +310,7 @@ impl<'a> Bench<'a> {
         b: (&Server, Vec<Load>),
     ) -> Result<(Vec<Sample>, Vec<Sample>)> {
         let (mut left, mut right) = (Vec::new(), Vec::new());
-        // The first moments are unlike the rest: tables of the kernel and pools of the allocators grow.
+        // A warm-up: kernel tables and allocator pools grow at first.
         for side in [&a, &b] {
             sample(side, self.turn, 0).await?;
         }

@@ -1,4 +1,4 @@
-//! How soon a write is seen on other replicas, which share a PostgreSQL server with the one that took it.
+//! How soon a write is visible on the other replicas of a PostgreSQL database.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::server::Server;
 const READERS: usize = 4;
 const WRITES: u64 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two polls of a replica: how exact the figure is.
+/// The time between two polls of a replica, which is the precision of the figure.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// For each of many writes, how long after its acknowledgement the last of the replicas answered with it.

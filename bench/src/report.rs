@@ -1,4 +1,4 @@
-//! The table: each figure, what it should be, and whether it is.
+//! The table: each figure, its target, and whether it was reached.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Report {
             .push([figure.into(), measured, target.into(), verdict.into(), detail]);
     }
 
-    /// A figure that cannot be had on this machine.
+    /// A figure that cannot be measured on this machine.
     pub(crate) fn skip(&mut self, figure: &str, target: &str, why: String) {
         let row = [figure.into(), "-".into(), target.into(), "skipped".into(), why];
         self.rows.push(row);

@@ -1,4 +1,4 @@
-//! The same fleet in several sizes, up to a million clusters: what each takes. Figures, not verdicts.
+//! The same fleet in several sizes, up to a million clusters: time and memory of each, without targets.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The demo: the same clusters as in the story, left running for whoever wants to try something.
+//! The demo: the same clusters as in the story, left running to try things on.
 
 use std::path::Path;
 use std::{env, fs};
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, story: &mut Story, world: &mut World) -> Result<(
     let file = world.folder.join("environment");
     fs::write(&file, &environment)?;
     println!("{}", guide(args, world, &environment, &file));
-    // Comes back when somebody interrupts, or a process has ended that should run.
+    // Returns on Ctrl-C, or when a process ends unexpectedly.
     wait::for_ever("the demo to be stopped")
 }
 
@@ -67,7 +67,7 @@ fn environment(args: &Args, world: &World) -> String {
     let folder = |program: &Path| program.parent().unwrap_or(program).to_owned();
     let (ours, tools) = (folder(&args.cli), folder(&args.kubectl));
     let path = env::var_os("PATH").unwrap_or_default();
-    // A kubectl of our own stands last: whoever has one goes on using it.
+    // Our own kubectl comes last on the PATH: an installed one is used first.
     text.push_str(&match env::split_paths(&path).any(|known| known == tools) {
         true => format!("export PATH={}:$PATH\n", ours.display()),
         false => format!("export PATH={}:$PATH:{}\n", ours.display(), tools.display()),

@@ -47,7 +47,7 @@ impl Kind {
 /// Asks for a reconciliation now.
 const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 
-/// Every object of a cluster by kind, namespace and name, each with the text of what somebody wanted it to be.
+/// Every object of a cluster by kind, namespace and name, each with the text of its desired state.
 pub(crate) type Inventory = BTreeMap<String, String>;
 
 /// The API of one cluster, as its administrator.
@@ -211,7 +211,7 @@ impl Kube {
         Ok(())
     }
 
-    /// What the API server has against an object, warnings among it, as `kubectl apply --server-side --dry-run=server
+    /// The errors and warnings of the API server about an object, as `kubectl apply --server-side --dry-run=server
     /// --validate=strict` would tell. Nothing is changed.
     pub(crate) fn dry_run(&self, known: &[Resource], object: &Value) -> Result<Vec<String>> {
         let path = match object_path(known, object) {
@@ -268,7 +268,7 @@ impl Kube {
         Ok(found)
     }
 
-    /// Everything that is in the cluster, except what merely tells what happens there.
+    /// Every object of the cluster, except those that only report events.
     pub(crate) fn inventory(&self) -> Result<Inventory> {
         const FLEETING: [&str; 4] = ["events", "leases", "componentstatuses", "fluxreports"];
         let mut inventory = Inventory::new();

@@ -1,4 +1,4 @@
-//! The life of a cluster, told by the real things: Kubernetes' API server and controller manager, Flux Operator, Flux' source-,
+//! The life of a cluster, with the real components: Kubernetes' API server and controller manager, Flux Operator, Flux' source-,
 //! kustomize- and helm-controller, and our own server and command line. All of them are plain processes on loopback.
 
 mod artifacts;
@@ -127,7 +127,7 @@ fn run(args: &Args, folder: &Path) -> Result<()> {
     told
 }
 
-/// Ctrl-C, SIGTERM and SIGHUP end the test in order: whoever waits stops waiting, and what was started ends.
+/// Ctrl-C, SIGTERM and SIGHUP end the test in order: waits fail, and every process that was started is stopped.
 fn listen_for_interrupts() {
     use tokio::signal::unix::{SignalKind, signal};
     thread::spawn(|| -> Result<()> {

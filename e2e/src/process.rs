@@ -1,4 +1,4 @@
-//! The parts of the test are plain processes, which must not outlive it.
+//! The processes of the test. None outlives it.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,7 +20,7 @@ fn running() -> MutexGuard<'static, Vec<(Pid, String)>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails when a process has ended that nobody has stopped: whoever waits need not wait any longer.
+/// Fails when a process has ended unexpectedly, so that waits end at once.
 pub(crate) fn all_alive() -> Result<()> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match running()
@@ -32,7 +32,7 @@ pub(crate) fn all_alive() -> Result<()> {
     }
 }
 
-/// A process with a log of its own, killed when this goes.
+/// A process with its own log. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     name: String,
@@ -41,7 +41,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program in a process group of its own, so that Ctrl-C reaches only this one, which then tidies up.
+    /// Starts a program in a new process group, so that Ctrl-C reaches only the test, which then stops it.
     pub(crate) fn start(name: &str, command: &mut Command, logs: &Path) -> Result<Process> {
         let log = logs.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log)?;
@@ -91,7 +91,7 @@ impl Process {
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
-    /// The end of its log: the last complaints if there are any, and the last lines otherwise.
+    /// The end of its log: the last errors and warnings if there are any, otherwise the last lines.
     pub(crate) fn tail(&self, lines: usize) -> Result<String> {
         const ENOUGH: u64 = 256 * 1024;
         const COMPLAINTS: [&str; 5] = [r#""level":"error""#, "ERROR", "WARN", "panic", "Error:"];
@@ -103,7 +103,7 @@ impl Process {
         let text = String::from_utf8_lossy(&text);
         let last = |found: Vec<&str>| found[found.len().saturating_sub(lines)..].join("\n");
         let complaint = |line: &&str| {
-            // Flux Operator misses its FluxInstance all the time.
+            // Expected: there is no FluxInstance here.
             COMPLAINTS.iter().any(|complaint| line.contains(complaint)) && !line.contains("no flux instances found")
         };
         let complaints: Vec<&str> = text.lines().filter(complaint).collect();
@@ -123,7 +123,7 @@ impl Drop for Process {
     }
 }
 
-/// An address on loopback that nobody listened on a moment ago.
+/// An address on loopback that was free a moment ago.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

@@ -1,4 +1,4 @@
-//! What to print when the story breaks off: what the objects say of themselves, and the end of the logs.
+//! The report of a failure: the conditions of the Flux objects, and the end of the logs.
 
 use crate::cluster::Cluster;
 use crate::kube::{self, readiness, text};

@@ -116,7 +116,7 @@ pub(crate) fn phone_home_objects(world: &World) -> Result<Vec<Value>> {
     Ok(objects)
 }
 
-/// The objects that a kustomization.yaml without any art lists.
+/// The objects of the files that a plain kustomization.yaml lists.
 fn kustomization(world: &World, folder: &str) -> Result<Vec<Value>> {
     let folder = world.repository.join(folder);
     let mut objects = Vec::new();

@@ -82,7 +82,7 @@ pub(crate) fn check(args: &Args, folder: &Path) -> Result<()> {
     }
 }
 
-/// The renderings by name. None, or one without objects, is a mistake of whoever rendered.
+/// The renderings by name. An empty folder, or a rendering without objects, is an error.
 fn read(folder: &Path) -> Result<BTreeMap<String, Vec<Value>>> {
     let mut renderings = BTreeMap::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
@@ -149,7 +149,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// A judge that passes everything proves nothing.
+    /// Checks that the API server does refuse a wrong object.
     fn can_fail(&self) -> Result<()> {
         let metadata = json!({"name": "bad", "namespace": "flux-system"});
         let typo = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"prots": []}});

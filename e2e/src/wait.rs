@@ -1,4 +1,4 @@
-//! Waiting for what must come to be: a look every moment until it is there, or the time is up. Nothing here sleeps and hopes.
+//! Waits for conditions: each is checked again and again until it holds, or the time is up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,5 +1,5 @@
-//! What no API server looks at: whether the objects of one rendering fit together. A selector that selects nothing and a volume whose
-//! claim has another name are valid, and do not work.
+//! Checks that no API server does: whether the objects of one rendering fit together. A selector that selects nothing, or a volume
+//! whose claim has another name, is valid but does not work.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::kube::text;
 
-/// Names that begin so are of what somebody else makes: the chart's values files use them.
+/// The prefix of names that others create: the chart's values files use them.
 const ELSEWHERE: &str = "my-";
-/// What the manifests ask for and do not make: Secrets, which never come from Git.
+/// What the manifests need but do not create: Secrets, which never come from Git.
 const SECRETS: [&str; 2] = ["flux-api-tokens", "flux-api-database"];
 
-/// Everything that leads nowhere.
+/// Every reference without a target.
 pub(crate) fn problems(objects: &[Value]) -> Vec<String> {
     let all = All(objects);
     let mut problems = Vec::new();

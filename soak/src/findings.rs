@@ -15,7 +15,7 @@ pub(crate) struct Found {
 }
 
 impl Findings {
-    /// Remembers a check that failed, and says so at once.
+    /// Records a failed check, and prints it at once.
     pub(crate) fn add(&self, check: &'static str, detail: String) {
         let mut all = self.0.lock().expect("no panic while it is held");
         let found = all.entry(check).or_default();

@@ -1,4 +1,4 @@
-//! What was acknowledged, held against the log.
+//! Compares acknowledged writes with the log.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,13 +9,13 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Acknowledged {
     pub(crate) id: String,
-    /// Of the document in the reply; none where the reply has none.
+    /// A hash of the document in the reply, if there is one.
     pub(crate) document: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// What the log has not been asked about yet.
+    /// Acknowledged writes that were not looked up in the log yet.
     open: BTreeMap<u64, Vec<Acknowledged>>,
     /// The last revision of the log that was read.
     pub(crate) read_to: u64,
@@ -29,7 +29,7 @@ pub(crate) fn hash(document: &Value) -> u64 {
 }
 
 impl Ledger {
-    /// One that begins after a revision.
+    /// A ledger that begins after a revision.
     pub(crate) fn from(revision: u64) -> Ledger {
         Ledger {
             read_to: revision,
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// Takes the next records of the log. Says every gap, and everything that was acknowledged and is not there.
+    /// Adds the next records of the log. Reports every gap, and every acknowledged write that is missing.
     pub(crate) fn read(&mut self, records: &[Value]) -> Vec<String> {
         let mut problems = Vec::new();
         let mut revisions: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
@@ -79,7 +79,7 @@ impl Ledger {
         problems
     }
 
-    /// What was acknowledged beyond the end of the log.
+    /// Acknowledged writes beyond the end of the log.
     pub(crate) fn lost(&self) -> Vec<u64> {
         self.open.keys().copied().collect()
     }

@@ -12,7 +12,7 @@ const EVERY: Duration = Duration::from_secs(5);
 const GROWTH: f64 = 1.10;
 const GROWTH_BYTES: f64 = (8 << 20) as f64;
 const MORE_FILES: usize = 32;
-/// Fewer samples at quiet points say nothing about growth.
+/// The fewest samples at quiet points that show growth.
 const ENOUGH: usize = 8;
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Samples {
 pub(crate) struct Sample {
     pub(crate) at: Duration,
     pub(crate) usage: Usage,
-    /// Taken while nothing went on.
+    /// Taken at a quiet point.
     pub(crate) quiet: bool,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn growth_after_the_first_quarter_is_found() {
         assert_eq!(is_flat(&usages((0..20).map(|_| 100), 10)), Ok(()));
-        // What a process takes while it warms up is its own business.
+        // Growth while a process warms up is ignored.
         assert_eq!(
             is_flat(&usages((0..20).map(|n| if n < 5 { 20 } else { 100 }), 10)),
             Ok(())

@@ -1,4 +1,4 @@
-//! What the processes must serve. Each cluster is written by one writer only, so what it must be is known at every moment.
+//! The expected state. Each cluster has one writer, so its expected state is known at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ pub(crate) const ARRAYS: [&str; 3] = ["platform_components", "namespaces", "role
 
 pub(crate) type Inputs = [BTreeSet<String>; PATHS.len()];
 
-/// What can be seen of a cluster from outside.
+/// The visible state of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shape {
     /// None: there is no such cluster, or it was deleted.
@@ -41,9 +41,9 @@ pub(crate) fn ids(items: &Value) -> BTreeSet<String> {
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) id: String,
-    /// As acknowledged last.
+    /// As it was last acknowledged.
     pub(crate) shape: Shape,
-    /// What every process must answer with at least: what was there at the last quiet point and in every state since.
+    /// The least that every process must reply with: what the last quiet point and every state since have in common.
     floor: Inputs,
     /// Whether every process knows its name since the last quiet point.
     settled: bool,
@@ -56,13 +56,13 @@ pub(crate) struct Cluster {
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) clusters: Vec<Cluster>,
-    /// Names that clusters had, and what became of them.
+    /// Names that clusters had earlier, and why they lost them.
     pub(crate) gone: BTreeMap<String, Gone>,
     /// Grows with each quiet point.
     epoch: u64,
 }
 
-/// Why a name is no cluster's any more.
+/// Why a name belongs to no cluster any more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Gone {
     /// It answers with an empty list, so that Flux cleans up.
@@ -79,7 +79,7 @@ pub(crate) struct Asked {
     epoch: u64,
 }
 
-/// What is wrong with an answer.
+/// What is wrong with a reply.
 pub(crate) type Verdict = Result<(), String>;
 
 impl Model {
@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// A write is about to be sent after which the cluster may be like this.
+    /// Records a write before it is sent: from now on the cluster may have this state.
     pub(crate) fn expect(&mut self, index: usize, next: &Shape) {
         let cluster = &mut self.clusters[index];
         cluster.settled &= cluster.shape.dns == next.dns;
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// What a writer knows of a cluster for certain.
+    /// Records the state that a writer knows for certain.
     pub(crate) fn known(&mut self, index: usize, shape: Shape, etag: Option<String>, revision: Option<u64>) {
         let cluster = &mut self.clusters[index];
         if let (None, Some(revision)) = (&cluster.past, revision) {
@@ -149,8 +149,8 @@ impl Model {
         Some(Asked { cluster, dns, epoch })
     }
 
-    /// Judges the answer to a poll. The floor only sinks between quiet points, so the one of now is fair to an answer that was
-    /// given before; an answer from before a quiet point is not judged.
+    /// Checks the reply to a poll. Between quiet points the least expected state only shrinks, so the current one is valid for an
+    /// earlier reply. A reply from before a quiet point is not checked.
     pub(crate) fn judge(&self, asked: &Asked, path: usize, status: u16, body: &[u8]) -> Verdict {
         let cluster = &self.clusters[asked.cluster];
         let same_name = cluster.settled && cluster.shape.dns.as_ref() == Some(&asked.dns);

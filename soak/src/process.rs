@@ -35,7 +35,7 @@ pub(crate) struct Process {
     child: Mutex<Option<Child>>,
 }
 
-/// What every process of a site is started with.
+/// The settings that all processes of a site share.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) binary: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) struct Launch {
     pub(crate) tokens: PathBuf,
 }
 
-/// What /proc says of a process.
+/// The resources of a process, from /proc.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) resident: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Usage {
 }
 
 impl Launch {
-    /// A command of the server's binary with our settings only.
+    /// A command of the server's binary, with these settings only.
     pub(crate) fn command(&self, log: &Path) -> Result<Command> {
         let seed = self.folder.join("seed.json");
         fs::write(&seed, "{}")?;
@@ -67,7 +67,7 @@ impl Launch {
             .env("CRUD_AUTH_TOKEN", WRITE_TOKEN)
             .env("DATABASE_URL", &self.url)
             .env("SEED_FILE", seed)
-            // Compaction keeps what the removal budget still counts: a short window leaves it something to do.
+            // Compaction keeps revisions that the removal budget still counts: a short window lets it remove some.
             .env("REMOVAL_WINDOW", "1m")
             .env("RUST_LOG", "warn")
             .env("LOG_FORMAT", "json")

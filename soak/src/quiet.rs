@@ -1,4 +1,4 @@
-//! Quiet points: nobody writes, and everything must agree.
+//! Quiet points: no actor runs, and all processes, the model and the log must agree.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const DAMAGED_SAMPLE: usize = 300;
 /// How many revisions compaction leaves.
 const KEPT: u64 = 2000;
 
-/// Checks every site. Nobody writes or disturbs meanwhile.
+/// Checks every site, while no actor runs.
 pub(crate) async fn check(run: &Run) {
     run.tally.count("quiet points");
     let number = run.tally.get("quiet points");
@@ -76,7 +76,7 @@ async fn converge(run: &Run, site: &Site) -> Option<u64> {
     None
 }
 
-/// Reads what the log has since the last time: no gap, and all that was acknowledged.
+/// Reads the log since the last time: it must have no gap, and every acknowledged write.
 async fn read_log(run: &Run, site: &Site, head: u64) -> Result<()> {
     let process = site.crud().next().ok_or("no crud process")?;
     loop {
@@ -238,7 +238,8 @@ fn command(launch: &Launch, log: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// One bit of a copy of the database is flipped. A process on the copy may refuse to start or to answer, but gives no shorter list.
+/// Flips one bit of a copy of the database. A process on the copy may refuse to start or to reply, but must not reply with a
+/// shorter list.
 async fn damaged_copy(run: &Run, site: &Site, rng: &mut Rng) -> Result<()> {
     let folder = site.launch.folder.join("copy");
     std::fs::create_dir_all(&folder)?;

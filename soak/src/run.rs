@@ -1,4 +1,4 @@
-//! The run: who works when, and how it ends.
+//! The run: starts the actors, pauses them for quiet points, and ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) struct Run {
     pub(crate) duration: Duration,
     pub(crate) clusters: usize,
     pub(crate) seed: u64,
-    /// Read by who changes or disturbs something, for one event at a time; written by a quiet point.
+    /// Held for reading by an actor during each event, and for writing by a quiet point.
     gate: RwLock<()>,
 }
 
@@ -53,7 +53,7 @@ impl Run {
         self.begun.elapsed() >= self.duration
     }
 
-    /// A place to change or disturb something; none when the run is over.
+    /// Permission for one event; none when the run is over.
     pub(crate) async fn place(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let place = self.gate.read().await;
         (!self.is_over()).then_some(place)

@@ -30,9 +30,9 @@ pub(crate) struct Site {
     pub(crate) ledger: Mutex<Ledger>,
     /// Faults of the database.
     pub(crate) fault: Disturbance,
-    /// Attacks, which heavy reads may be turned away for.
+    /// Attacks, during which heavy reads may be rejected.
     pub(crate) attack: Disturbance,
-    /// Held by who edits the token file, and by who starts a process that reads it.
+    /// Held while the token file is edited, and while a process that reads it starts.
     pub(crate) tokens: tokio::sync::Mutex<()>,
     pub(crate) launch: Launch,
     /// The last head that was verified, as `revision:digest`.
@@ -41,7 +41,7 @@ pub(crate) struct Site {
     pub(crate) postgres: Option<Arc<pgtest::Server>>,
 }
 
-/// What the streams have seen.
+/// The progress of the streams.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     /// The last revision of each stream.
@@ -50,13 +50,13 @@ pub(crate) struct Feed {
     pub(crate) digests: BTreeMap<u64, String>,
 }
 
-/// How a request ended, for who has to decide what it means.
+/// How a request ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Reply(Reply),
-    /// No reply, or one that says that the server cannot do it now: a fault explains it.
+    /// No reply, or a 503, which a fault explains.
     Disturbed,
-    /// The same, and nothing explains it.
+    /// The same, without a fault that explains it.
     Failed(String),
 }
 
@@ -110,7 +110,7 @@ impl Site {
             started.push(Process::start(&launch, format!("{name}-{process}"), *mode, *steady).await?);
         }
         let ready = Request::new("GET", "/ready").send(started[0].addr, 0).await?;
-        // What was imported is not checked again.
+        // The imported revisions are not checked.
         let ledger = Ledger::from(ready.revision.ok_or("/ready has no X-Revision")?);
         Ok(Site {
             name,

@@ -96,7 +96,7 @@ pub(super) fn any_value(story: &mut Story, world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Flux takes 100 inputs unless a provider says otherwise, and removes the rest without a word.
+/// Flux accepts 100 inputs unless a provider says otherwise, and drops the rest silently.
 pub(super) fn many(story: &mut Story, world: &World) -> Result<()> {
     const MANY: usize = 150;
     story.chapter("More than a hundred of a kind");
@@ -183,7 +183,7 @@ pub(super) fn canary(story: &mut Story, world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Kubernetes lets nobody change `roleRef`, so the binding has to be made anew.
+/// Kubernetes does not allow a change of `roleRef`, so the binding must be replaced.
 pub(super) fn role(story: &mut Story, world: &World) -> Result<()> {
     story.chapter("A role changes, which Kubernetes does not allow");
     let binding = || world.one.kube.need(kube::CLUSTER_ROLE_BINDING, "", "dev-readers");
@@ -197,7 +197,7 @@ pub(super) fn role(story: &mut Story, world: &World) -> Result<()> {
     if before["metadata"]["uid"] == after["metadata"]["uid"] {
         return Err("the binding is the same object with another role".into());
     }
-    story.tick("the binding was made anew");
+    story.tick("the binding was replaced");
     same(&after["subjects"], &before["subjects"])?;
     story.tick("its subjects are the same");
     Ok(())

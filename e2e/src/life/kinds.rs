@@ -1,4 +1,4 @@
-//! A kind that nobody had thought of, put into a running fleet.
+//! A new kind, added to a running fleet.
 
 use std::fs;
 

@@ -99,7 +99,7 @@ pub(super) fn same<T: PartialEq + std::fmt::Debug>(is: &T, should: &T) -> Result
     }
 }
 
-/// Succeeds when the two inventories hold the same objects, equal in what somebody wanted them to be.
+/// Succeeds when the two inventories hold the same objects with the same desired state.
 pub(super) fn unchanged(before: &Inventory, after: &Inventory) -> Result<()> {
     let lost = before
         .keys()

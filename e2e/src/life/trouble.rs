@@ -1,4 +1,4 @@
-//! What must not harm a cluster: an API that is away, a token that is wrong, a reply that is too long.
+//! What must not harm a cluster: an API that is unavailable, a wrong token, a reply that is too long.
 
 use std::time::Instant;
 

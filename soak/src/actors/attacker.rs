@@ -1,4 +1,4 @@
-//! Attacks at a low rate, with a read token or a broken file. None may hurt anybody else.
+//! Attacks at a low rate, with a read token or a broken file. None may affect other clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn attack(run: &Run, site: &Site, process: &Process, rng: &mut Rng) -> &'s
     }
 }
 
-/// Four selectors of 27 KB, from clients that are gone after a moment.
+/// Four selectors of 27 KB, from clients that disconnect after a moment.
 async fn giant_selectors(process: &Process) {
     let terms: Vec<String> = (0..1500).map(|n| format!("wave!=x{n:08}")).collect();
     let path = format!("/clusters?selector={}", terms.join(","));
@@ -84,7 +84,7 @@ async fn hold(requests: impl Iterator<Item = Request>, process: &Process) {
     drop(held);
 }
 
-/// Eight who read the whole log at once, as fast as it comes.
+/// Eight clients that read the whole log at once, as fast as they can.
 async fn log_readers(process: &Process) {
     let mut readers = JoinSet::new();
     for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! Who does something to a site. Each works until the run is over, from random numbers of its own.
+//! The actors of a site. Each runs until the run is over, with its own sequence of random numbers.
 
 pub(crate) mod attacker;
 pub(crate) mod disruptor;
@@ -7,5 +7,5 @@ pub(crate) mod poller;
 pub(crate) mod stream;
 pub(crate) mod writer;
 
-/// Of an answer that nothing explains: a fault was neither in progress nor just over.
+/// The finding for a failure without a fault in progress or just over.
 pub(crate) const WITHOUT_A_FAULT: &str = "no failures without a fault";

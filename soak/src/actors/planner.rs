@@ -32,7 +32,7 @@ pub(crate) async fn act(run: Arc<Run>, site: Arc<Site>, number: usize) {
                 run.findings.add("plans and reads are answered", problem);
             }
             Outcome::Disturbed => run.tally.count("plans and reads that met a fault"),
-            // Heavy reads wait for each other, and are turned away rather than kept waiting for ever.
+            // Heavy reads wait for each other, and are rejected when that takes too long.
             Outcome::Failed(_) if site.attack.touches(begun) => {
                 run.tally.count("plans and reads turned away under attack");
             }
@@ -71,7 +71,7 @@ fn plan_patch(cluster: &str, value: usize) -> Request {
     Request::new("PATCH", &format!("/clusters/{cluster}?dry_run=true")).json(&body)
 }
 
-/// What a change of a whole wave would do.
+/// The plan of a change to a whole wave.
 fn plan_batch(wave: usize) -> Request {
     let operation = json!({"op": "unassign", "kind": "platform_components", "id": "component-05", "selector": format!("wave={wave}")});
     Request::new("POST", "/batch?dry_run=true&limit=10").json(&json!({"operations": [operation]}))

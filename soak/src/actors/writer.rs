@@ -1,4 +1,4 @@
-//! Writers. Each owns its clusters, so it knows what they must be after every write: also after one whose end it did not hear of.
+//! Writers. Each owns its clusters, so it knows their expected state after every write, even after one without a reply.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::run::Run;
 use crate::site::{COMING_AND_GOING, Outcome, Site, WRITERS};
 
 const PAUSE: Duration = Duration::from_millis(150);
-/// How long a process may refuse by what it knew before it followed another one's write.
+/// How long a process may refuse writes because it has not followed another process's write yet.
 const LAG: Duration = Duration::from_secs(20);
-/// How long the end of a write may stay unknown.
+/// How long the outcome of a write may stay unknown.
 const DOUBT: Duration = Duration::from_secs(120);
 
 pub(crate) async fn act(run: Arc<Run>, site: Arc<Site>, number: usize) {
@@ -41,7 +41,7 @@ struct Writer<'a> {
     site: &'a Site,
     number: usize,
     rng: Rng,
-    /// Makes every value a new one: a write that changes nothing is no revision.
+    /// Makes every value unique: a write that changes nothing creates no revision.
     serial: u64,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Assigns, and takes that back.
+    /// Assigns, and undoes that.
     async fn undo(&mut self) {
         let Some((index, revision, before)) = self.assign().await else {
             return;
@@ -165,7 +165,7 @@ impl<'a> Writer<'a> {
         self.write(index, &request, before).await;
     }
 
-    /// Makes a cluster what it was some time ago.
+    /// Rolls a cluster back to an earlier revision.
     async fn roll_back(&mut self) {
         let (index, cluster) = self.pick();
         let Some((revision, then)) = cluster.past else { return };
@@ -299,7 +299,7 @@ impl<'a> Writer<'a> {
         reply.revision
     }
 
-    /// What a process has acknowledged, it serves from then on.
+    /// Checks that a process serves what it has acknowledged.
     async fn read_back(&mut self, process: &Process, expected: &Shape) {
         let Some(dns) = &expected.dns else { return };
         let path = self.rng.below(ARRAYS.len());
@@ -388,8 +388,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// After a write whose end is unknown: a further write settles it, since revisions have one order. Its reply shows the cluster
-    /// as it was or as it should be, and nothing else.
+    /// After a write with an unknown outcome: one more write resolves it, since revisions have one order. Its reply must show the
+    /// cluster either before or after the first write.
     async fn find_out(&mut self, index: usize, before: &Cluster, next: &Shape) {
         let begun = Instant::now();
         while begun.elapsed() < DOUBT {
