@@ -7,8 +7,9 @@ use std::sync::Arc;
 use clap::Parser;
 use flate2::read::GzDecoder;
 use flux_resourceset::app::engine::{self, Engine};
-use flux_resourceset::app::{App, manifests, startup};
-use flux_resourceset::config::{Backend, Cli, Config, Mode, Seed, TokenSource};
+use flux_resourceset::app::{App, manifests, start};
+use flux_resourceset::commands::Cli;
+use flux_resourceset::config::{Backend, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::tokens::Tokens;
@@ -48,8 +49,10 @@ fn start() -> (Runtime, Api) {
 async fn api() -> Api {
     let config = config();
     let store: Arc<dyn Store> = Arc::new(Memory::default());
-    let fleet = startup::prepare(&config, &*store, true).await.expect("the demo fleet");
-    let recent = engine::recent(&*store, config.budget).await.expect("an empty log");
+    let fleet = start::prepare(&config, &*store, true).await.expect("the demo fleet");
+    let recent = engine::recent_removals(&*store, config.budget)
+        .await
+        .expect("an empty log");
     let metrics = Arc::new(Metrics::default());
     let tokens = Arc::new(Tokens::load(&config).expect("one token"));
     let (engine, _task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, Ok(recent));

@@ -1,14 +1,14 @@
-//! Asks a running server on this machine whether it is well: a container without a shell has nothing else to do so with.
+//! Asks a running server on this machine whether it is ready: a probe for containers without a shell.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The whole reply of a probe is far shorter.
-const ENOUGH: usize = 16 * 1024;
+/// More than the reply of a probe.
+const MOST: usize = 16 * 1024;
 
-/// What a server that is well said.
+/// The reply of a healthy server.
 #[derive(Debug)]
 pub struct Answer {
     url: String,
@@ -23,17 +23,17 @@ impl fmt::Display for Answer {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Unhealthy {
-    #[error("LISTEN_ADDR: port 0 is one of the system's choice: nobody knows where to ask")]
+    #[error("LISTEN_ADDR: port 0 lets the system choose a port, so healthcheck cannot know which: set a port")]
     NoPort,
     #[error("{url}: {problem}")]
     NoAnswer { url: String, problem: io::Error },
-    #[error("{url}: no answer within {timeout:?}")]
+    #[error("{url}: no reply within {timeout:?}")]
     TooLate { url: String, timeout: Duration },
     #[error("{url}: {status}")]
     Refused { url: String, status: String },
 }
 
-/// Asks `/ready`, or `/health` if it is about life alone.
+/// Asks `/ready`, or `/health` for `live`.
 pub fn ask(listen: SocketAddr, live: bool, timeout: Duration) -> Result<Answer, Unhealthy> {
     if listen.port() == 0 {
         return Err(Unhealthy::NoPort);
@@ -60,7 +60,7 @@ pub fn ask(listen: SocketAddr, live: bool, timeout: Duration) -> Result<Answer, 
     }
 }
 
-/// A server that listens everywhere is asked on the loopback.
+/// The address to ask: the loopback, if the server listens on all addresses.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -70,7 +70,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// One request on a connection of its own. The time is that of the whole: a server that drips is late too.
+/// One request on a new connection. The timeout is for all of it, so that a reply in small pieces is late, too.
 fn exchange(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<String> {
     let start = Instant::now();
     let left = || match timeout.saturating_sub(start.elapsed()) {
@@ -84,7 +84,7 @@ fn exchange(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<St
     stream.write_all(request.as_bytes())?;
     let mut reply = Vec::new();
     let mut buffer = [0; 1024];
-    while reply.len() < ENOUGH {
+    while reply.len() < MOST {
         stream.set_read_timeout(Some(left()?))?;
         match stream.read(&mut buffer)? {
             0 => break,
@@ -94,7 +94,7 @@ fn exchange(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<St
     if reply.is_empty() {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            "the connection was closed without an answer",
+            "the connection was closed without a reply",
         ));
     }
     Ok(String::from_utf8_lossy(&reply).into_owned())

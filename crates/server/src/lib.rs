@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod app;
+pub mod commands;
 pub mod config;
 pub mod healthcheck;
 pub mod http;
@@ -13,13 +14,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The time of day as the log keeps it: UTC, microseconds, always equally long.
+/// The current time in the form of the log: UTC with microseconds, always the same length.
 pub fn now() -> String {
     let now = jiff::Timestamp::now();
     format!("{now:.6}")
 }
 
-/// The time of day that lies so long before another. What is no time of ours has nothing before it.
+/// The time that is `span` before `at`. Empty, which sorts before every time, if `at` is not a time.
 pub fn before(at: &str, span: std::time::Duration) -> String {
     let earlier = at
         .parse::<jiff::Timestamp>()
@@ -28,7 +29,7 @@ pub fn before(at: &str, span: std::time::Duration) -> String {
     earlier.map(|earlier| format!("{earlier:.6}")).unwrap_or_default()
 }
 
-/// An id for a request: unique in this process by its counter, and between processes by its random start.
+/// An id for a request. A counter makes it unique in this process, a random start between processes.
 pub fn request_id() -> String {
     static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
     static COUNT: AtomicU64 = AtomicU64::new(0);

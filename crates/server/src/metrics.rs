@@ -1,4 +1,4 @@
-//! What Prometheus sees.
+//! The metrics that Prometheus scrapes.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use std::sync::atomic::AtomicU64;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -27,7 +27,7 @@ pub struct ReasonLabels {
     pub reason: &'static str,
 }
 
-/// What only a mirror has.
+/// The metrics that only a mirror has.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorMetrics {
     pub origin_revision: Gauge,
@@ -40,7 +40,8 @@ pub struct MirrorMetrics {
 
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
+    registrar: Registrar,
+    /// Of a mirror only.
     pub mirror: Option<MirrorMetrics>,
     pub polls: Family<PollLabels, Counter>,
     pub poll_seconds: Histogram,
@@ -64,157 +65,104 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        const SECONDS: [f64; 14] = [
-            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
-        ];
-        let mut registry = Registry::with_prefix("flux_resourceset");
-        let polls = Family::default();
-        registry.register("polls", "Polls of Flux, by kind and status", polls.clone());
-        let poll_seconds = Histogram::new(SECONDS);
-        registry.register("poll_duration_seconds", "How long polls take", poll_seconds.clone());
-        let requests = Family::default();
-        registry.register(
-            "requests",
-            "Requests that are not polls, by method, route and status",
-            requests.clone(),
-        );
-        let request_seconds = Histogram::new(SECONDS);
-        registry.register(
-            "request_duration_seconds",
-            "How long other requests take",
-            request_seconds.clone(),
-        );
-        let revision = Gauge::default();
-        registry.register("revision", "The revision that is served", revision.clone());
-        let snapshot_age_seconds = Gauge::default();
-        registry.register(
-            "snapshot_age_seconds",
-            "How long ago the store last confirmed that the snapshot is current",
-            snapshot_age_seconds.clone(),
-        );
-        let clusters = Gauge::default();
-        registry.register("clusters", "Clusters in the fleet", clusters.clone());
-        let writes = Counter::default();
-        registry.register("writes", "Writes that became a revision", writes.clone());
-        let commits = Counter::default();
-        registry.register(
-            "commits",
-            "Durable commits; writers that wait share one",
-            commits.clone(),
-        );
-        let refusals = Family::default();
-        registry.register("refusals", "Writes that were refused, by reason", refusals.clone());
-        let dangling_references = Gauge::default();
-        registry.register(
-            "dangling_references",
-            "References of clusters to definitions that do not exist",
-            dangling_references.clone(),
-        );
-        let authentication_failures = Family::default();
-        registry.register(
-            "authentication_failures",
-            "Requests without a good token, or with one that does not allow it",
-            authentication_failures.clone(),
-        );
-        let connections = Gauge::default();
-        registry.register("connections", "Open connections", connections.clone());
-        let connections_shed = Family::default();
-        registry.register(
-            "connections_shed",
-            "Connections that were closed, and requests that were refused, to keep room for polls, by reason",
-            connections_shed.clone(),
-        );
-        let reloads = Counter::default();
-        registry.register(
-            "snapshot_reloads",
-            "Times the snapshot was read anew as a whole",
-            reloads.clone(),
-        );
-        let histories = Counter::default();
-        registry.register(
-            "history_changes",
-            "Times the store turned out to have another history than the one that was served",
-            histories.clone(),
-        );
-        let store_available = Gauge::default();
-        registry.register(
-            "store_available",
-            "1 when the store answered the last time it was asked, 0 when it is away",
-            store_available.clone(),
-        );
-        let damaged_rows = Gauge::default();
-        registry.register(
-            "damaged_rows",
-            "Places where the store is not what was written; polls that may depend on them are answered with 503",
-            damaged_rows.clone(),
-        );
+        let mut registrar = Registrar(Registry::with_prefix("flux_resourceset"));
         Metrics {
-            registry,
             mirror: None,
-            polls,
-            poll_seconds,
-            requests,
-            request_seconds,
-            revision,
-            snapshot_age_seconds,
-            clusters,
-            writes,
-            commits,
-            refusals,
-            dangling_references,
-            authentication_failures,
-            connections,
-            connections_shed,
-            reloads,
-            histories,
-            store_available,
-            damaged_rows,
+            polls: registrar.add("polls", "Polls by Flux, by kind and status"),
+            poll_seconds: registrar.add_histogram("poll_duration_seconds", "Duration of polls"),
+            requests: registrar.add("requests", "Requests that are not polls, by method, route and status"),
+            request_seconds: registrar
+                .add_histogram("request_duration_seconds", "Duration of requests that are not polls"),
+            revision: registrar.add("revision", "The revision that this process serves"),
+            snapshot_age_seconds: registrar.add(
+                "snapshot_age_seconds",
+                "Time since the store last confirmed that the snapshot is current",
+            ),
+            clusters: registrar.add("clusters", "Clusters in the fleet"),
+            writes: registrar.add("writes", "Writes that created a revision"),
+            commits: registrar.add("commits", "Durable commits; concurrent writes share one"),
+            refusals: registrar.add("refusals", "Refused writes, by reason"),
+            dangling_references: registrar.add(
+                "dangling_references",
+                "References of clusters to definitions that do not exist",
+            ),
+            authentication_failures: registrar.add(
+                "authentication_failures",
+                "Requests without a valid token, or with a token that does not allow them",
+            ),
+            connections: registrar.add("connections", "Open connections"),
+            connections_shed: registrar.add(
+                "connections_shed",
+                "Connections closed and requests refused to keep capacity for polls, by reason",
+            ),
+            reloads: registrar.add("snapshot_reloads", "Reloads of the whole snapshot from the store"),
+            histories: registrar.add(
+                "history_changes",
+                "Times the store was found to have another history than the one being served",
+            ),
+            store_available: registrar.add(
+                "store_available",
+                "1 if the last call to the store succeeded, 0 if the store is unavailable",
+            ),
+            damaged_rows: registrar.add(
+                "damaged_rows",
+                "Damaged places in the store; polls that may depend on them get 503",
+            ),
+            registrar,
         }
     }
 }
 
+/// Creates metrics and registers them.
+#[derive(Debug)]
+struct Registrar(Registry);
+
+impl Registrar {
+    fn add<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        let metric = M::default();
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+
+    fn add_histogram(&mut self, name: &str, help: &str) -> Histogram {
+        const SECONDS: [f64; 14] = [
+            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
+        ];
+        let metric = Histogram::new(SECONDS);
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+}
+
 impl Metrics {
-    /// Those of a mirror: a server that has no origin does not say how far it is behind it.
+    /// The metrics of a mirror: those of a server, and its status towards the origin.
     pub fn of_mirror() -> Self {
         let mut metrics = Metrics::default();
-        let (mirror, registry) = (MirrorMetrics::default(), &mut metrics.registry);
-        registry.register(
-            "mirror_origin_revision",
-            "The last revision that the origin is known to have",
-            mirror.origin_revision.clone(),
-        );
-        registry.register(
-            "mirror_age_seconds",
-            "How long ago what is served was known to be the origin's state",
-            mirror.age_seconds.clone(),
-        );
-        registry.register(
-            "mirror_current",
-            "1 while the origin is followed and has nothing more",
-            mirror.current.clone(),
-        );
-        registry.register(
-            "mirror_connections",
-            "Times that the origin was reached to be followed",
-            mirror.connections.clone(),
-        );
-        registry.register(
-            "mirror_loads",
-            "Backups of the origin that were taken over as a whole",
-            mirror.loads.clone(),
-        );
-        registry.register(
-            "mirror_refusals",
-            "Times that the origin was refused: it was older, or of another history",
-            mirror.refusals.clone(),
-        );
+        let registrar = &mut metrics.registrar;
+        let mirror = MirrorMetrics {
+            origin_revision: registrar.add("mirror_origin_revision", "The last known revision of the origin"),
+            age_seconds: registrar.add(
+                "mirror_age_seconds",
+                "Time since the served state was known to be the origin's",
+            ),
+            current: registrar.add(
+                "mirror_current",
+                "1 while the mirror follows the origin and has all of its revisions",
+            ),
+            connections: registrar.add("mirror_connections", "Connections to the origin to follow its changes"),
+            loads: registrar.add("mirror_loads", "Backups of the origin that were loaded"),
+            refusals: registrar.add(
+                "mirror_refusals",
+                "Times the origin was refused because it was older or had another history",
+            ),
+        };
         metrics.mirror = Some(mirror);
         metrics
     }
 
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("writing to memory");
+        encode(&mut text, &self.registrar.0).expect("writing to memory");
         text
     }
 }

@@ -1,4 +1,4 @@
-//! Letting go of old revisions.
+//! Replaces old revisions by a checkpoint.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use store::{CommitError, Store, StoreError};
 use super::verify::{VerifyError, walk};
 use crate::config::Budget;
 
-/// Which revisions go.
+/// Which revisions to remove.
 #[derive(Clone, Copy, Debug)]
 pub enum Old {
     Before(Revision),
@@ -20,20 +20,20 @@ pub enum Old {
 pub enum CompactError {
     #[error("DATABASE_URL: {0}")]
     Store(#[from] StoreError),
-    /// What cannot be trusted is not thrown away: it is what there is to find out more.
+    /// A damaged log is kept: it may be needed to find the cause.
     #[error("{0}; nothing was compacted")]
     Verify(#[from] VerifyError),
-    #[error("--before: there is no revision {wanted}, the log ends at {last}")]
+    #[error("--before: there is no revision {wanted}; the log ends at {last}")]
     NotYet { wanted: Revision, last: Revision },
     #[error(
-        "--before: revision {0} took something from clusters within REMOVAL_WINDOW, which the removal budget still counts: --before {0} is the most"
+        "--before: the removal budget still counts revision {0}, which removed something from clusters within REMOVAL_WINDOW; use --before {0} or less"
     )]
     Counted(Revision),
-    #[error("DATABASE_URL: the log was compacted or replaced meanwhile")]
-    Meanwhile,
+    #[error("DATABASE_URL: another process compacted or replaced the log meanwhile; try again")]
+    Conflict,
 }
 
-/// What was done.
+/// What a compaction did.
 #[derive(Clone, Copy, Debug)]
 pub enum Compacted {
     Nothing {
@@ -70,13 +70,13 @@ impl fmt::Display for Compacted {
     }
 }
 
-/// Puts a checkpoint in the place of old revisions, when everything is as it was written.
+/// Replaces old revisions by a checkpoint, after the whole log was verified.
 pub async fn compact(store: &dyn Store, old: Old, budget: Budget) -> Result<Compacted, CompactError> {
     let head = store.head().await?;
     let there = store.checkpoint().await?;
     let begins = there.map(|checkpoint| checkpoint.head.revision).unwrap_or_default();
     let now = crate::now();
-    // The last one always stays: the next is built upon it.
+    // The last revision always stays: the next one continues its digest.
     let mut first_kept = match old {
         Old::Before(wanted) if wanted > head.revision => {
             return Err(CompactError::NotYet {
@@ -99,24 +99,24 @@ pub async fn compact(store: &dyn Store, old: Old, budget: Budget) -> Result<Comp
         }
     }
     let until = Revision(first_kept.0.saturating_sub(1));
-    let meanwhile = |error| match error {
+    let failed = |error| match error {
         CommitError::Store(error) => CompactError::Store(error),
-        _ => CompactError::Meanwhile,
+        _ => CompactError::Conflict,
     };
     if until <= begins {
         if let Some(there) = there {
-            // It may have been interrupted when it was made.
-            store.compact(there).await.map_err(meanwhile)?;
+            // The compaction that made it may have been interrupted: finish it.
+            store.compact(there).await.map_err(failed)?;
         }
         return Ok(Compacted::Nothing { begins });
     }
     let (_, left) = walk(&mut *store.export().await?, &[], Some(until)).await?;
-    let left = left.ok_or(CompactError::Meanwhile)?;
+    let left = left.ok_or(CompactError::Conflict)?;
     let checkpoint = Checkpoint {
         head: left.begins,
         state: left.state,
     };
-    store.compact(checkpoint).await.map_err(meanwhile)?;
+    store.compact(checkpoint).await.map_err(failed)?;
     Ok(Compacted::Until {
         first: begins.next(),
         checkpoint,

@@ -1,4 +1,4 @@
-//! Loading large fleets: lines of JSON through the one write path, in revisions of bounded size.
+//! Loads large fleets: lines of JSON, committed like any other write, in revisions of bounded size.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -13,17 +13,17 @@ use fleet::write::Rules;
 use serde_json::Value;
 
 use super::engine::{Engine, WriteError, WriteRequest};
-use super::startup::SYSTEM;
+use super::start::SYSTEM;
 
-/// The most bytes of documents in one revision.
+/// The maximum bytes of documents in one revision.
 const MOST_BYTES: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error("{file}: {error}")]
     Read { file: String, error: io::Error },
-    /// Nothing of the revision that holds these lines was kept.
-    #[error("{file}: nothing from line {first} on was kept{}", lines(.problems))]
+    /// The revisions before these lines were committed, and nothing after them.
+    #[error("{file}: nothing from line {first} on was imported{}", lines(.problems))]
     Refused {
         file: String,
         first: usize,
@@ -50,7 +50,7 @@ fn lines(problems: &[(usize, Violation)]) -> String {
     text
 }
 
-/// What an import did.
+/// What an import has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub documents: usize,
@@ -74,19 +74,19 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, done: Imported, at_last: bool) {
+    fn show(&mut self, done: Imported, is_last: bool) {
         let every = if self.terminal {
             Duration::from_millis(200)
         } else {
             Duration::from_secs(5)
         };
-        if !at_last && self.shown.elapsed() < every {
+        if !is_last && self.shown.elapsed() < every {
             return;
         }
         self.shown = Instant::now();
         let seconds = self.started.elapsed().as_secs_f64().max(0.001);
-        let end = if self.terminal && !at_last { "\r" } else { "\n" };
-        let _nobody_reads = write!(
+        let end = if self.terminal && !is_last { "\r" } else { "\n" };
+        let _ = write!(
             io::stderr(),
             "imported {} documents ({} changed) in {} revisions, {:.0}/s   {end}",
             done.documents,
@@ -97,6 +97,7 @@ impl Progress {
     }
 }
 
+/// Imports a file, or standard input for `-`.
 pub async fn import(engine: &Engine, file: &Path, batch: usize) -> Result<Imported, ImportError> {
     let name = if file == Path::new("-") {
         "standard input".to_owned()
@@ -137,7 +138,7 @@ pub async fn import(engine: &Engine, file: &Path, batch: usize) -> Result<Import
     }
 }
 
-/// The lines of the revision to come.
+/// The lines of the next revision.
 #[derive(Default)]
 struct Pending {
     operations: Vec<Operation>,
@@ -166,15 +167,12 @@ impl Pending {
         }
     }
 
+    /// Commits them as one revision, unless a line is wrong.
     async fn commit(self, engine: &Engine, file: &str, done: &mut Imported) -> Result<(), ImportError> {
-        let first = self
-            .lines
-            .first()
-            .copied()
-            .into_iter()
-            .chain(self.problems.first().map(|(line, _)| *line))
-            .min();
-        let Some(first) = first else { return Ok(()) };
+        let problem = self.problems.first().map(|(line, _)| line);
+        let Some(first) = self.lines.first().into_iter().chain(problem).min().copied() else {
+            return Ok(());
+        };
         let refused = |problems| ImportError::Refused {
             file: file.to_owned(),
             first,
@@ -183,37 +181,22 @@ impl Pending {
         if !self.problems.is_empty() {
             return Err(refused(self.problems));
         }
-        let author = Author {
-            at: crate::now(),
-            actor: SYSTEM.into(),
-            request_id: crate::request_id(),
-            reason: Some(format!("import of {file}, from line {first}")),
+        let (documents, lines) = (self.operations.len(), self.lines);
+        let write = WriteRequest {
+            operations: self.operations,
+            rules: Rules {
+                batch: true,
+                ..Rules::default()
+            },
+            author: Author {
+                at: crate::now(),
+                actor: SYSTEM.into(),
+                request_id: crate::request_id(),
+                reason: Some(format!("import of {file}, from line {first}")),
+            },
+            ..WriteRequest::default()
         };
-        let rules = Rules {
-            batch: true,
-            ..Rules::default()
-        };
-        let documents = self.operations.len();
-        let line_of = |error: Violation| {
-            let rest = error.pointer.strip_prefix("/operations/").unwrap_or_default();
-            let (number, place) = rest.split_once('/').unwrap_or((rest, ""));
-            let line = number
-                .parse()
-                .ok()
-                .and_then(|n: usize| self.lines.get(n).copied())
-                .unwrap_or(first);
-            let place = place.strip_prefix("value").unwrap_or_default().to_owned();
-            (line, Violation::new(place, error.detail))
-        };
-        match engine
-            .write(WriteRequest {
-                operations: self.operations,
-                rules,
-                author,
-                ..WriteRequest::default()
-            })
-            .await
-        {
+        match engine.write(write).await {
             Ok(written) => {
                 done.documents += documents;
                 done.changed += written.changes.len();
@@ -224,7 +207,8 @@ impl Pending {
                 Err(refused(vec![(first, Violation::new("", refusal.detail))]))
             }
             Err(WriteError::Refused(refusal)) => {
-                let mut problems: Vec<_> = refusal.errors.into_iter().map(line_of).collect();
+                let errors = refusal.errors.into_iter();
+                let mut problems: Vec<_> = errors.map(|error| locate(error, &lines, first)).collect();
                 problems.sort();
                 Err(refused(problems))
             }
@@ -234,4 +218,13 @@ impl Pending {
             }
         }
     }
+}
+
+/// The line of a problem, and its place in the document there. `lines`: the line of each operation.
+fn locate(error: Violation, lines: &[usize], first: usize) -> (usize, Violation) {
+    let rest = error.pointer.strip_prefix("/operations/").unwrap_or_default();
+    let (number, place) = rest.split_once('/').unwrap_or((rest, ""));
+    let line = number.parse().ok().and_then(|n: usize| lines.get(n).copied());
+    let place = place.strip_prefix("value").unwrap_or_default().to_owned();
+    (line.unwrap_or(first), Violation::new(place, error.detail))
 }

@@ -1,4 +1,4 @@
-//! Restoring damaged rows from the log.
+//! Restores damaged rows from the log.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ pub enum RepairError {
     #[error("DATABASE_URL: {0}")]
     Store(#[from] StoreError),
     #[error(
-        "DATABASE_URL: {} cannot be restored from the log, so nothing was changed; restore a backup{}",
+        "DATABASE_URL: the log cannot restore {}; nothing was changed; restore a backup{}",
         places(.0.lost.len()),
         lines(&.0.lost)
     )]
     Lost(Repair),
-    #[error("{0}; what the log has was restored, and more is wrong: restore a backup")]
+    #[error("{0}; the damaged rows were restored from the log, but more is wrong: restore a backup")]
     Verify(#[from] VerifyError),
 }
 
@@ -29,11 +29,11 @@ fn lines(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n  {line}")).collect()
 }
 
-/// What was done, or would be.
+/// What a repair did, or would do.
 #[derive(Debug)]
 pub struct Repaired {
     repair: Repair,
-    /// What the store is afterwards, if something was done.
+    /// The store afterwards, if the repair was applied.
     verified: Option<Verified>,
 }
 
@@ -49,12 +49,12 @@ impl fmt::Display for Repaired {
         match &self.verified {
             Some(verified) => writeln!(f, "{verified}"),
             None if steps.is_empty() && problems.is_empty() => writeln!(f, "nothing to repair at {}", self.repair.head),
-            None => writeln!(f, "nothing was changed; --apply does this"),
+            None => writeln!(f, "nothing was changed; use --apply to do this"),
         }
     }
 }
 
-/// Restores what is damaged, or says what that would do.
+/// Restores damaged rows, or only lists them.
 pub async fn repair(store: &dyn Store, apply: bool) -> Result<Repaired, RepairError> {
     let repair = store.repair(apply, unique_of).await?;
     if !repair.lost.is_empty() {

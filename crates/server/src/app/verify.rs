@@ -1,4 +1,4 @@
-//! Whether a store is what was written.
+//! Checks that a store is unchanged since it was written.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum VerifyError {
     Damaged(Vec<String>),
 }
 
-/// One problem in its line; more of them below each other.
+/// One problem, or a line for each of several.
 fn lines(problems: &[String]) -> String {
     match problems {
         [one] => one.clone(),
@@ -31,7 +31,7 @@ fn lines(problems: &[String]) -> String {
     }
 }
 
-/// A store that holds what it should.
+/// A store that is intact.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified(pub Sum);
 
@@ -45,25 +45,25 @@ impl fmt::Display for Verified {
         } = self.0;
         write!(f, "verified {head}: ")?;
         match (begins.revision, head.revision) {
-            (_, Revision::ZERO) => return f.write_str("there is nothing yet"),
-            (Revision::ZERO, last) => write!(f, "revisions 1 to {last} are what was written")?,
+            (_, Revision::ZERO) => return f.write_str("the store is empty"),
+            (Revision::ZERO, last) => write!(f, "revisions 1 to {last} are unchanged")?,
             (begins, last) => write!(
                 f,
-                "revisions {} to {last} are what was written after the checkpoint at {begins}",
+                "revisions {} to {last}, after the checkpoint at {begins}, are unchanged",
                 begins.next()
             )?,
         }
-        write!(f, ", and the {resources} resources what they add up to")
+        write!(f, ", and the {resources} resources match them")
     }
 }
 
-/// Goes through rows, indexes, log and state, and reports every problem. The anchors are heads that somebody noted.
+/// Checks rows, indexes, log and state, and reports every problem. The anchors are heads that were recorded earlier.
 pub async fn verify(store: &dyn Store, anchors: &[Head]) -> Result<Verified, VerifyError> {
     let mut problems = store.check().await?;
     let mut found = Vec::new();
     match try_walk(store, anchors, &mut found).await {
         Ok(sum) if problems.is_empty() && found.is_empty() => return Ok(Verified(sum)),
-        // What cannot be read was found by the check already, and stops here.
+        // A row that cannot be read is among the problems of the check already.
         Err(VerifyError::Store(StoreError::Corrupt { .. })) if !problems.is_empty() => {}
         Err(VerifyError::Broken(broken)) => found.push(broken),
         Ok(_) => {}
@@ -74,7 +74,7 @@ pub async fn verify(store: &dyn Store, anchors: &[Head]) -> Result<Verified, Ver
     Err(VerifyError::Damaged(problems))
 }
 
-/// Holds log and state against each other, to the end.
+/// Compares log and state to the end, and adds every problem to `found`.
 async fn try_walk(store: &dyn Store, anchors: &[Head], found: &mut Vec<Broken>) -> Result<Sum, VerifyError> {
     let mut export = store.export().await?;
     let checkpoint = export.checkpoint();
@@ -111,7 +111,7 @@ async fn try_walk(store: &dyn Store, anchors: &[Head], found: &mut Vec<Broken>) 
     Ok(sum)
 }
 
-/// Holds log and state against each other, up to the first problem, and sums up besides what would be left if the log began after `cut`.
+/// Compares log and state up to the first problem. Also sums up the log that would be left after the revision `cut`.
 pub(super) async fn walk(
     export: &mut dyn Export,
     anchors: &[Head],

@@ -1,30 +1,39 @@
-//! What a mirror needs to know besides what every server does.
+//! The settings that only a mirror has.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use axum::http::Uri;
 use clap::Args;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
-use super::{Config, ConfigError, Mode, Seed, choose, token};
+use super::values::{boolean, path, text, token};
+use super::{ConfigError, ConfigErrors, Options};
 
-/// Read as text here and judged in [`MirrorOptions::read`], like the options of every command.
+const FROM: &str = "MIRROR_FROM";
+const TOKEN: &str = "MIRROR_TOKEN";
+const TOKEN_FILE: &str = "MIRROR_TOKEN_FILE";
+const CA_FILE: &str = "MIRROR_CA_FILE";
+
+/// Accepted as any text here and checked in [`MirrorOptions::check`], like the options of every command.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Options of a mirror")]
 pub struct MirrorOptions {
     /// The origin: the URL of a server in `crud` mode, or a backup file, which is read again whenever it is replaced.
     #[arg(long, env = "MIRROR_FROM", value_name = "URL|FILE")]
-    from: Option<String>,
-    /// The origin's bearer token. GET /backup takes the write token; to follow what comes after it, the read token will do.
+    from: Option<OsString>,
+    /// The origin's bearer token: a write token, which GET /backup needs. A mirror that has its first copy needs only a read token.
     #[arg(long, env = "MIRROR_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    token: Option<OsString>,
     /// A file with that token, on one line. It is read for each connection.
     #[arg(long, env = "MIRROR_TOKEN_FILE", value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Certificates (PEM) to trust for https, besides those that the system trusts.
+    token_file: Option<OsString>,
+    /// Certificates (PEM) to trust for https, in addition to the system's.
     #[arg(long, env = "MIRROR_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-    /// Take over what the origin has even if it is older than what the store holds, or of another history: `true` or `false`.
+    ca_file: Option<OsString>,
+    /// Accept the origin's state even if it is older than the mirror's store, or has another history: `true` or `false`.
     #[arg(
         long,
         env = "MIRROR_REPLACE",
@@ -34,38 +43,38 @@ pub struct MirrorOptions {
         default_missing_value = "true",
         default_value = "false"
     )]
-    replace: String,
+    replace: OsString,
 }
 
-/// A mirror's configuration, judged.
+/// A mirror's configuration, checked.
 #[derive(Clone, Debug)]
 pub struct Mirror {
-    pub from: From,
-    /// Whether it may go back, or over to another history.
+    pub from: MirrorSource,
+    /// Whether it accepts an older state or another history.
     pub replace: bool,
 }
 
-/// Where a mirror's state comes from.
+/// The origin of a mirror.
 #[derive(Clone, Debug)]
-pub enum From {
+pub enum MirrorSource {
     Server {
         /// Without a slash at its end.
         url: String,
         token: MirrorToken,
-        /// Certificates to trust, as they stand in the file.
-        ca: Option<Vec<u8>>,
+        /// The certificates of MIRROR_CA_FILE.
+        ca: Vec<CertificateDer<'static>>,
     },
     File(PathBuf),
 }
 
-/// A token, or where it is read whenever it is needed.
+/// A token, or the file that it is read from for each connection.
 #[derive(Clone)]
 pub enum MirrorToken {
     Given(String),
     In(PathBuf),
 }
 
-/// Tokens never appear, whatever is printed.
+/// Debug output never contains a token.
 impl fmt::Debug for MirrorToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,108 +94,138 @@ impl MirrorToken {
         let text = std::fs::read_to_string(path).map_err(|error| problem(&error.to_string()))?;
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let (Some(line), None) = (lines.next(), lines.next()) else {
-            return Err(problem("one line with the token is expected"));
+            return Err(problem("must hold the token on one line, and nothing else"));
         };
-        let found = token(TOKEN_FILE, Some(&line.to_owned())).map_err(|error| problem(&error.problem))?;
+        let found = token(TOKEN_FILE, Some(OsStr::new(line))).map_err(|error| problem(&error.problem))?;
         Ok(found.unwrap_or_default())
     }
 }
 
-const FROM: &str = "MIRROR_FROM";
-const TOKEN: &str = "MIRROR_TOKEN";
-const TOKEN_FILE: &str = "MIRROR_TOKEN_FILE";
-const CA_FILE: &str = "MIRROR_CA_FILE";
-
 impl MirrorOptions {
-    pub fn read(&self, config: &Config) -> Result<Mirror, ConfigError> {
-        if config.mode == Mode::Crud {
-            let problem = "a mirror takes no writes: leave it at read-only";
-            return Err(ConfigError::new("API_MODE", problem));
+    /// Reads every setting of a mirror and adds what is wrong to `problems`. None: there is no usable origin.
+    pub fn check(&self, options: &Options, problems: &mut ConfigErrors) -> Option<Mirror> {
+        if options.api_mode == OsStr::new("crud") {
+            problems.push(ConfigError::new(
+                "API_MODE",
+                "a mirror accepts no writes: use read-only",
+            ));
         }
-        for (variable, is_set) in [
-            ("SEED_FILE", matches!(config.seed, Seed::Named(_))),
-            ("RESOURCES_DIR", config.resources_dir.is_some()),
-            ("SNAPSHOT_FILE", config.snapshot_file.is_some()),
+        for (variable, value) in [
+            ("SEED_FILE", &options.seed_file),
+            ("RESOURCES_DIR", &options.resources_dir),
+            ("SNAPSHOT_FILE", &options.snapshot_file),
         ] {
-            if is_set {
-                return Err(ConfigError::new(
-                    variable,
-                    "means nothing for a mirror: what it serves is its origin's, and its store keeps it",
-                ));
+            if value.as_ref().is_some_and(|value| !value.is_empty()) {
+                let problem =
+                    "has no effect on a mirror, which serves its origin's fleet from its own store: remove it";
+                problems.push(ConfigError::new(variable, problem));
             }
         }
-        let replace = choose("MIRROR_REPLACE", &self.replace, &[("true", true), ("false", false)])?;
-        let text = self.from.as_deref().unwrap_or_default();
-        let from = match text.split_once("://") {
-            Some(("http" | "https", _)) => self.server(text)?,
-            None if !text.is_empty() && !Path::new(text).is_dir() => self.file(text)?,
-            _ if text.is_empty() => {
-                let problem = "is required: the URL of the server to follow, or a backup file";
-                return Err(ConfigError::new(FROM, problem));
-            }
-            _ => return Err(neither(text)),
-        };
-        Ok(Mirror { from, replace })
+        let replace = problems.keep(boolean("MIRROR_REPLACE", &self.replace));
+        let from = self.origin(problems);
+        Some(Mirror {
+            from: from?,
+            replace: replace?,
+        })
     }
 
-    fn server(&self, text: &str) -> Result<From, ConfigError> {
-        let problem = |detail: &str| Err(ConfigError::new(FROM, detail));
-        let Ok(url) = text.parse::<Uri>() else {
-            return Err(neither(text));
-        };
-        // Not repeated: it may hold a password.
-        if url
-            .authority()
-            .is_some_and(|authority| authority.as_str().contains('@'))
-        {
-            return problem("a name or password in the URL is not used: MIRROR_TOKEN takes the token");
+    fn origin(&self, problems: &mut ConfigErrors) -> Option<MirrorSource> {
+        let from = problems.keep(text(FROM, self.from.as_deref().unwrap_or_default()))?;
+        match from.split_once("://") {
+            _ if from.is_empty() => {
+                let problem = "is required: the URL of the server to follow, or a backup file";
+                problems.push(ConfigError::new(FROM, problem));
+                None
+            }
+            Some(("http" | "https", _)) => self.server(from, problems),
+            None if !Path::new(from).is_dir() => self.file(from, problems),
+            _ => {
+                problems.push(not_an_origin(from));
+                None
+            }
         }
-        if url.query().is_some() || text.contains('#') {
-            return problem("the address of the server alone is expected, as in https://fleet.example.com");
-        }
-        let token = match (token(TOKEN, self.token.as_ref())?, &self.token_file) {
+    }
+
+    fn server(&self, from: &str, problems: &mut ConfigErrors) -> Option<MirrorSource> {
+        let url = problems.keep(server_url(from));
+        let token = problems.keep(self.server_token());
+        let ca = problems.keep(self.certificates());
+        Some(MirrorSource::Server {
+            url: url?,
+            token: token?,
+            ca: ca?,
+        })
+    }
+
+    fn server_token(&self) -> Result<MirrorToken, ConfigError> {
+        let file = path(TOKEN_FILE, self.token_file.as_deref())?;
+        let token = match (token(TOKEN, self.token.as_deref())?, file) {
             (Some(_), Some(_)) => {
-                return Err(ConfigError::new(
-                    TOKEN,
-                    "is set, and so is MIRROR_TOKEN_FILE: leave one",
-                ));
+                let problem = "is set, and so is MIRROR_TOKEN_FILE: remove one of them";
+                return Err(ConfigError::new(TOKEN, problem));
             }
             (Some(token), None) => MirrorToken::Given(token),
-            (None, Some(path)) => MirrorToken::In(path.clone()),
+            (None, Some(path)) => MirrorToken::In(path),
             (None, None) => {
                 let problem = "is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE)";
                 return Err(ConfigError::new(TOKEN, problem));
             }
         };
         token.read()?;
-        let ca = self.ca_file.as_ref().map(|path| {
-            let pem = std::fs::read(path);
-            pem.map_err(|error| ConfigError::new(CA_FILE, format!("{}: {error}", path.display())))
-        });
-        Ok(From::Server {
-            url: text.trim_end_matches('/').to_owned(),
-            token,
-            ca: ca.transpose()?,
-        })
+        Ok(token)
     }
 
-    fn file(&self, text: &str) -> Result<From, ConfigError> {
-        for (variable, is_set) in [
-            (TOKEN, self.token.is_some()),
-            (TOKEN_FILE, self.token_file.is_some()),
-            (CA_FILE, self.ca_file.is_some()),
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+        let Some(path) = path(CA_FILE, self.ca_file.as_deref())? else {
+            return Ok(Vec::new());
+        };
+        let problem = |detail: &str| untrusted(format_args!("{}: {detail}", path.display()));
+        let pem = std::fs::read(&path).map_err(|error| problem(&error.to_string()))?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let found = found.map_err(|error| problem(&format!("is not PEM: {error}")))?;
+        match found.is_empty() {
+            true => Err(problem("contains no certificate")),
+            false => Ok(found),
+        }
+    }
+
+    fn file(&self, from: &str, problems: &mut ConfigErrors) -> Option<MirrorSource> {
+        for (variable, value) in [
+            (TOKEN, &self.token),
+            (TOKEN_FILE, &self.token_file),
+            (CA_FILE, &self.ca_file),
         ] {
-            if is_set {
-                return Err(ConfigError::new(variable, "means nothing where MIRROR_FROM is a file"));
+            if value.is_some() {
+                problems.push(ConfigError::new(
+                    variable,
+                    "has no effect when MIRROR_FROM is a file: remove it",
+                ));
             }
         }
-        Ok(From::File(text.into()))
+        Some(MirrorSource::File(from.into()))
     }
 }
 
-/// Also for a file that is not there where there is nothing else to serve.
-pub(crate) fn neither(text: &str) -> ConfigError {
-    let problem = format!("\"{text}\" is neither a URL (http:// or https://) nor a file that is there");
+fn server_url(from: &str) -> Result<String, ConfigError> {
+    let url: Uri = from.parse().map_err(|_| not_an_origin(from))?;
+    // The message does not repeat the URL: it may hold a password.
+    if url
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+    {
+        let problem = "must not hold a name or password: set MIRROR_TOKEN instead";
+        return Err(ConfigError::new(FROM, problem));
+    }
+    if url.query().is_some() || from.contains('#') {
+        let problem = "must be the address of the server alone, as in https://fleet.example.com";
+        return Err(ConfigError::new(FROM, problem));
+    }
+    Ok(from.trim_end_matches('/').to_owned())
+}
+
+/// For an origin that is neither. Also for a file that does not exist when the mirror has no copy to serve.
+pub(crate) fn not_an_origin(from: &str) -> ConfigError {
+    let problem = format!("\"{from}\" is neither a URL (http:// or https://) nor an existing file");
     ConfigError::new(FROM, problem)
 }
 

@@ -36,7 +36,7 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
     }
     let mut body = json!({"status": "ok"});
     let revision = app.fleet().revision();
-    if status.is_away() || mirror.is_some() {
+    if status.is_unavailable() || mirror.is_some() {
         body["revision"] = json!(revision);
         body["age_seconds"] = age.as_secs().into();
     }

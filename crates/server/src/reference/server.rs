@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Arg, CommandFactory as _};
 
 use super::{cell, warning};
-use crate::config::Cli;
+use crate::commands::Cli;
 
 const INTRODUCTION: &str = "
 `flux-resourceset` is the server, and the tools that maintain its store. Every setting is an environment variable, or a flag with
@@ -19,7 +19,7 @@ pub fn page() -> String {
     command.build();
     let mut out = format!(
         "# Server reference\n\n{}{INTRODUCTION}",
-        warning("crates/server/src/config.rs")
+        warning("crates/server/src/commands/ or crates/server/src/config/options.rs")
     );
     out.push_str("\n## Settings\n\n| variable | default | |\n|---|---|---|\n");
     for argument in command.get_arguments().filter(|argument| argument.get_env().is_some()) {

@@ -1,4 +1,4 @@
-//! Where tokens come from: a variable, and the lines of a file, each a token or `name:token`.
+//! The sources of tokens: a variable, and the lines of a file, each a token or `name:token`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::{Actor, Right};
-use crate::config::{ConfigError, TokenSource};
+use crate::config::{ConfigError, ConfigErrors, TokenSource};
 
 /// Shorter tokens can be guessed: 16 random characters are about 80 bits.
 const FEWEST_CHARACTERS: usize = 16;
 
-/// A token, and where it stands.
+/// A token, and where it was found.
 pub(super) struct Entry {
     pub(super) digest: [u8; 32],
     pub(super) actor: Actor,
@@ -50,12 +50,13 @@ impl Entry {
     }
 }
 
-/// The tokens of a variable and a file, by the names of both.
+/// The tokens of a variable and a file. Adds what is wrong with the file, or with lines of it, to `problems`.
 pub(super) fn read(
     [variable, file_variable]: [&'static str; 2],
     source: &TokenSource,
     right: Right,
-) -> Result<Vec<Entry>, ConfigError> {
+    problems: &mut ConfigErrors,
+) -> Vec<Entry> {
     let unnamed = if right == Right::Read { "read" } else { "write" };
     let mut entries = Vec::new();
     if let Some(token) = &source.token {
@@ -63,17 +64,19 @@ pub(super) fn read(
     }
     if let Some(path) = &source.file {
         let path = Arc::new(path.clone());
-        for (number, line) in read_lines(file_variable, &path)? {
-            let place = Place::Line(path.clone(), number);
+        let lines = problems.keep(read_lines(file_variable, &path)).unwrap_or_default();
+        for (number, line) in &lines {
+            let place = Place::Line(path.clone(), *number);
             let problem = |text: &str| ConfigError::new(file_variable, format!("{place}: {text}"));
-            let (name, token) = split(&line).map_err(problem)?;
-            entries.push(Entry::new(name.unwrap_or(unnamed), token, right, place));
+            if let Some((name, token)) = problems.keep(split(line).map_err(problem)) {
+                entries.push(Entry::new(name.unwrap_or(unnamed), token, right, place));
+            }
         }
     }
-    Ok(entries)
+    entries
 }
 
-/// The name and the token of a line. What stands before a colon and cannot be a name is part of the token.
+/// The name and the token of a line. Text before a colon that cannot be a name is part of the token.
 fn split(line: &str) -> Result<(Option<&str>, &str), &'static str> {
     let (name, token) = match line.split_once(':') {
         Some((_, rest)) if rest.trim().is_empty() => {
@@ -85,9 +88,9 @@ fn split(line: &str) -> Result<(Option<&str>, &str), &'static str> {
         Some((name, token)) if is_name(name) => (Some(name), token.trim_start()),
         _ => (None, line),
     };
-    // No client could send it, and the refusal would not say why.
+    // No client could send it, and the 401 would not say why.
     if token.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("a token has no blanks in it");
+        return Err("the token contains blanks or control characters, which an HTTP header cannot carry");
     }
     Ok((name, token))
 }
@@ -105,18 +108,18 @@ fn read_lines(variable: &'static str, path: &Path) -> Result<Vec<(usize, String)
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let lines: Vec<_> = lines.map(|(number, line)| (number, line.to_owned())).collect();
     match lines.is_empty() {
-        true => Err(problem("holds no token".into())),
+        true => Err(problem("contains no token".into())),
         false => Ok(lines),
     }
 }
 
-/// What should be changed about tokens that work: short ones, and those that stand in two places with different effect.
+/// Tokens that work but should be changed: short ones, and those that are listed twice with different effect.
 pub(super) fn warnings(entries: &[Entry]) -> Vec<String> {
     let mut warnings = Vec::new();
     let short: Vec<_> = entries.iter().filter(|entry| entry.is_short).collect();
     for same in short.chunk_by(|a, b| a.place.is_beside(&b.place)) {
         warnings.push(format!(
-            "{}: shorter than {FEWEST_CHARACTERS} characters, so it can be guessed: use a random token, as from openssl rand -hex 32",
+            "{}: the token is shorter than {FEWEST_CHARACTERS} characters, so it can be guessed: use a random one, for example from openssl rand -hex 32",
             places(same)
         ));
     }
@@ -129,7 +132,7 @@ pub(super) fn warnings(entries: &[Entry]) -> Vec<String> {
         let (first, second, name) = (&earlier.place, &later.place, &later.actor.name);
         warnings.push(match earlier.actor.right == later.actor.right {
             true => format!("{second}: the same token as {first}; its requests are logged as \"{name}\""),
-            false => format!("{second}: the same token as {first}, so who has it may write"),
+            false => format!("{second}: the same token as {first}, so it allows writes"),
         });
     }
     warnings
@@ -187,11 +190,11 @@ mod tests {
         use Right::{Read, Write};
         const LONG: &str = "0123456789abcdef";
         assert_eq!(warned(&[(Read, LONG), (Read, &format!("ann:{LONG}x"))]), [""; 0]);
-        // The very same again is no surprise to anybody.
+        // Listed twice with the same effect: no warning.
         assert_eq!(warned(&[(Read, LONG), (Read, LONG)]), [""; 0]);
         let short = warned(&[(Read, LONG), (Read, "ann:123456789abcdef"), (Write, "ж123456789abcd")]);
         assert!(
-            short[0].starts_with("tokens, line 2 (and 1 more line): shorter than 16"),
+            short[0].starts_with("tokens, line 2 (and 1 more line): the token is shorter than 16"),
             "{short:?}"
         );
         assert!(!short[0].contains("123456789"), "{short:?}");
@@ -204,7 +207,7 @@ mod tests {
             twice,
             [
                 "tokens, line 2: the same token as tokens, line 1; its requests are logged as \"ann\"",
-                "tokens, line 3: the same token as tokens, line 2, so who has it may write"
+                "tokens, line 3: the same token as tokens, line 2, so it allows writes"
             ]
         );
     }

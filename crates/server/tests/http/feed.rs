@@ -430,7 +430,7 @@ async fn compacting_forgets_nothing_that_the_removal_budget_counts() {
     let missing = compact(&*app.store, Old::Before(Revision(8)), off).await.unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "--before: there is no revision 8, the log ends at 7"
+        "--before: there is no revision 8; the log ends at 7"
     );
     let young = compact(&*app.store, Old::Than(Duration::from_secs(3600)), off)
         .await
@@ -484,7 +484,7 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
 
         let setup = Setup::default().sqlite();
         let file = setup.file("backup.jsonl", reply.text());
-        let store = flux_resourceset::app::reach::open(&setup.config).await.unwrap();
+        let store = flux_resourceset::app::start::open_store(&setup.config).await.unwrap();
         backup::restore(&*store, &file, false).await.unwrap();
         store.close().await;
         let restored = setup.start().await;
@@ -510,7 +510,7 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     let reply = app.get("/backup").token(WRITE).await.expect(200);
     let good: Vec<_> = reply.text().lines().map(str::to_owned).collect();
     let target = Setup::default().sqlite();
-    let store = flux_resourceset::app::reach::open(&target.config).await.unwrap();
+    let store = flux_resourceset::app::start::open_store(&target.config).await.unwrap();
     let refuse = async |lines: &[String], end: &str| {
         let file = target.file("bad.jsonl", &format!("{}{end}", lines.join("\n")));
         let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
@@ -538,7 +538,7 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
         lines
     };
     let last = good.len() - 1;
-    let cut_off = "the file ends before its end: it was cut off";
+    let cut_off = "the file was cut off: its end is missing";
     for end in [1, 3, 8, last] {
         assert_eq!(refuse(&good[..end], "\n").await, format!("line {}: {cut_off}", end + 1));
     }
@@ -565,7 +565,7 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
         refuse(&swapped(1, 2), "\n").await,
         "line 2: revision 7 is missing: 8 comes in its place"
     );
-    let wrong_end = "it is not the end of what comes before it: lines are missing";
+    let wrong_end = "the numbers at the end do not match: lines are missing";
     assert_eq!(refuse(&without(4), "\n").await, format!("line {last}: {wrong_end}"));
     assert_eq!(
         refuse(&without(last - 1), "\n").await,
@@ -588,19 +588,19 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     later.push(good[last].clone());
     assert_eq!(
         refuse(&later, "\n").await,
-        format!("line {}: the file goes on after its end", last + 2)
+        format!("line {}: there are lines after the end", last + 2)
     );
     let newer = edited(0, "\"version\":1", "\"version\":2");
-    assert!(refuse(&newer, "\n").await.contains("this release knows 1"));
+    assert!(refuse(&newer, "\n").await.contains("this release reads version 1"));
     assert!(
         refuse(&without(0), "\n")
             .await
-            .contains("line 1: a backup of flux-resourceset begins otherwise")
+            .contains("line 1: this is not a backup of flux-resourceset")
     );
     assert!(
         refuse(&["hello".to_owned()], "\n")
             .await
-            .starts_with("line 1: it is no line of a backup")
+            .starts_with("line 1: this is not a line of a backup")
     );
     assert!(refuse(&[], "").await.starts_with("line 1: "));
     let deep = format!(
@@ -610,13 +610,13 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     );
     let mut nested = good.clone();
     nested.insert(last, deep);
-    assert!(refuse(&nested, "\n").await.contains("it is no line of a backup"));
+    assert!(refuse(&nested, "\n").await.contains("this is not a line of a backup"));
 
     let file = target.file("good.jsonl", reply.text());
     backup::restore(&*store, &file, false).await.unwrap();
     let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
     assert!(
-        refused.ends_with("is not empty: it is at revision 10; --replace replaces everything in it"),
+        refused.ends_with("is not empty: it is at revision 10; use --replace to replace its content"),
         "{refused}"
     );
     backup::restore(&*store, &file, true).await.unwrap();

@@ -14,9 +14,9 @@ use fleet::json::Json;
 use flux_resourceset::app::App;
 use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::manifests;
-use flux_resourceset::app::reach;
-use flux_resourceset::app::startup::{self, StartError};
-use flux_resourceset::config::{Backend, Cli, Config, Mode, Seed, TokenSource};
+use flux_resourceset::app::start::{self, StartError};
+use flux_resourceset::commands::Cli;
+use flux_resourceset::config::{Backend, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
 use flux_resourceset::metrics::Metrics;
 use flux_resourceset::tokens::Tokens;
@@ -148,10 +148,10 @@ impl Setup {
     pub async fn try_start(self) -> Result<TestApp, StartError> {
         let store = match &self.store {
             Some(store) => store.clone(),
-            None => reach::open(&self.config).await?,
+            None => start::open_store(&self.config).await?,
         };
-        let fleet = startup::prepare(&self.config, &*store, true).await?;
-        let recent = engine::recent(&*store, self.config.budget).await?;
+        let fleet = start::prepare(&self.config, &*store, true).await?;
+        let recent = engine::recent_removals(&*store, self.config.budget).await?;
         let metrics = Arc::new(Metrics::default());
         let tokens = Arc::new(Tokens::load(&self.config)?);
         let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), self.config.budget, Ok(recent));

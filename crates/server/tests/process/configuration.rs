@@ -386,7 +386,9 @@ fn the_description_of_the_api_can_be_a_file_of_the_users() {
     let folder = Folder::new();
     let file = folder.write("openapi.yaml", "openapi: 3.0.3\ninfo: {title: ours}\n");
     let server = folder.crud().env("OPENAPI_FILE", file).start();
-    server.process.line("OPENAPI_FILE differs from what the kinds give");
+    server
+        .process
+        .line("OPENAPI_FILE differs from the document generated from the kinds");
     assert!(
         server
             .anonymous()
@@ -404,4 +406,62 @@ fn the_description_of_the_api_is_printed_without_a_store() {
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let server = folder.crud().start();
     assert_eq!(server.anonymous().get("/openapi.yaml").expect(200).text(), ended.stdout);
+}
+
+#[test]
+fn every_problem_is_reported_at_once() {
+    let folder = Folder::new();
+    folder.write("tokens", "ann:\nfine-token-of-bob\ntwo words\n");
+    folder.write("kinds/a.yaml", "kind: [unclosed\n");
+    folder.write("kinds/b.yaml", "schema: {type: object}\n");
+    folder.write("templates/a.yaml", "not: [yaml\n");
+    let setup = folder.setup().without("AUTH_TOKEN");
+    let settings = [
+        ("API_MODE", "both"),
+        ("DATABASE_URL", "mysql://fleet"),
+        ("CRUD_AUTH_TOKEN", ""),
+        ("AUTH_TOKEN_FILE", "tokens"),
+        ("CRUD_AUTH_TOKEN_FILE", "missing"),
+        ("SEED_FILE", ""),
+        ("REMOVAL_BUDGET", "many"),
+        ("REMOVAL_WINDOW", "soon"),
+        ("MAX_STALENESS", "1s"),
+        ("ACCEPT_NEW_STORE", "perhaps"),
+        ("RESOURCES_DIR", "kinds"),
+        ("TEMPLATES_DIR", "templates"),
+        ("OPENAPI_FILE", "missing.yaml"),
+        ("LISTEN_ADDR", "8080"),
+        ("MAX_CONNECTIONS", "0"),
+        ("LOG_FORMAT", "xml"),
+        ("RUST_LOG", "[{"),
+    ];
+    let setup = settings
+        .iter()
+        .fold(setup, |setup, (variable, value)| setup.env(variable, value));
+    let ended = setup.run();
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(1), ""));
+    for (variable, _) in settings {
+        assert!(ended.stderr.contains(&format!("error: {variable}: ")), "{variable}");
+    }
+    insta::assert_snapshot!(ended.stderr);
+}
+
+#[test]
+fn every_problem_of_a_mirror_is_reported_at_once() {
+    let folder = Folder::new();
+    folder.write("empty.pem", "");
+    let ended = folder
+        .setup()
+        .without("AUTH_TOKEN")
+        .without("CRUD_AUTH_TOKEN")
+        .env("API_MODE", "crud")
+        .env("SNAPSHOT_FILE", "copy.gz")
+        .env("MIRROR_FROM", "http://ann@fleet.example.com")
+        .env("MIRROR_TOKEN_FILE", "missing")
+        .env("MIRROR_CA_FILE", "empty.pem")
+        .env("MIRROR_REPLACE", "maybe")
+        .args(&["mirror"])
+        .run();
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(1), ""));
+    insta::assert_snapshot!(ended.stderr);
 }

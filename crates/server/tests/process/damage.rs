@@ -68,7 +68,9 @@ fn polls_that_depend_on_a_damaged_row_are_503_until_it_is_repaired() {
         planned.stdout
     );
     assert!(
-        planned.stdout.ends_with("nothing was changed; --apply does this\n"),
+        planned
+            .stdout
+            .ends_with("nothing was changed; use --apply to do this\n"),
         "{}",
         planned.stdout
     );

@@ -77,7 +77,7 @@ fn silence_and_drops_are_not_waited_for() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let ended = ask(&folder, &address, &["--timeout", "50ms"]);
-    refused(&ended, "no answer within 50ms");
+    refused(&ended, "no reply within 50ms");
     thread::spawn(move || {
         while let Ok((mut stream, _)) = silent.accept() {
             while stream.write_all(b"x").is_ok() {
@@ -86,7 +86,7 @@ fn silence_and_drops_are_not_waited_for() {
         }
     });
     let ended = ask(&folder, &address, &["--timeout", "200ms"]);
-    refused(&ended, "no answer within 200ms");
+    refused(&ended, "no reply within 200ms");
 }
 
 #[test]

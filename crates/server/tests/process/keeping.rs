@@ -65,9 +65,7 @@ fn a_log_is_verified_beside_a_running_server_and_against_what_each_commit_logged
     let resources = 4 + 10;
     assert_eq!(
         ended.stdout,
-        format!(
-            "verified {last}: revisions 1 to 10 are what was written, and the {resources} resources what they add up to\n"
-        )
+        format!("verified {last}: revisions 1 to 10 are unchanged, and the {resources} resources match them\n")
     );
     assert_eq!(ended.stderr, "");
     server.writer().post("/clusters", &cluster("later")).expect(201);
@@ -85,7 +83,7 @@ fn a_log_is_verified_beside_a_running_server_and_against_what_each_commit_logged
     let nonsense = command(&folder, &["verify", "--anchor", "5"]).run();
     assert_eq!(nonsense.status.code(), Some(2));
     assert!(
-        nonsense.stderr.contains("a revision and its digest are expected"),
+        nonsense.stderr.contains("expected a revision and its digest"),
         "{}",
         nonsense.stderr
     );
@@ -243,8 +241,7 @@ fn a_log_is_compacted_beside_a_running_server() {
         other.reader().get(&poll("later")).status == 200
     });
     let verified = succeeded(command(&folder, &["verify", "--anchor", &seventh, "--anchor", &last]).run());
-    let said =
-        "revisions 8 to 11 are what was written after the checkpoint at 7, and the 15 resources what they add up to\n";
+    let said = "revisions 8 to 11, after the checkpoint at 7, are unchanged, and the 15 resources match them\n";
     assert!(verified.stdout.ends_with(said), "{}", verified.stdout);
     let ended = succeeded(command(&folder, &["compact", "--older-than", "400d"]).run());
     assert_eq!(ended.stdout, "nothing to compact: the log begins with revision 8\n");
@@ -356,14 +353,14 @@ fn a_backup_beside_a_running_server_gives_the_same_bytes_elsewhere() {
     let other = Folder::new();
     succeeded(command(&other, &["restore", "-"]).run_with_input(plain.clone()));
     let again = command(&other, &["restore", "-"]).run_with_input(plain.clone());
-    assert!(refused(&again).ends_with("is not empty: it is at revision 11; --replace replaces everything in it"));
+    assert!(refused(&again).ends_with("is not empty: it is at revision 11; use --replace to replace its content"));
 
     // A file that was cut leaves no trace.
     let other = Folder::new();
     let cut = &plain[..plain.len() * 2 / 3];
     let ended = command(&other, &["restore", "-"]).run_with_input(cut);
     assert!(
-        refused(&ended).ends_with("the file ends before its end: it was cut off"),
+        refused(&ended).ends_with("the file was cut off: its end is missing"),
         "{}",
         ended.stderr
     );

@@ -310,7 +310,7 @@ fn it_goes_on_while_the_origin_is_away_and_after_a_restart() {
     add(&third, ["third".to_owned()]);
     caught_up(&third, &mirror);
     eventually("it is current", || ready(&mirror)["mirror"]["standing"] == "current");
-    assert_eq!(count(&mirror.process, "took over a backup"), 0, "what it has is enough");
+    assert_eq!(count(&mirror.process, "loaded a backup"), 0, "what it has is enough");
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn what_was_compacted_comes_by_the_backup() {
     command(&there, &["compact", "--before", "7"]);
     let mirror = mirror_of(&here, origin.address).start();
     caught_up(&origin, &mirror);
-    mirror.process.line("took over a backup");
+    mirror.process.line("loaded a backup");
     add(&origin, ["after".to_owned()]);
     caught_up(&origin, &mirror);
     assert_eq!(
@@ -439,7 +439,7 @@ fn a_store_that_is_somebody_elses_is_left_alone() {
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
         let last = ended.stderr.lines().last().unwrap();
         assert!(
-            last.starts_with("error: DATABASE_URL: the database is no copy of the origin: "),
+            last.starts_with("error: DATABASE_URL: the database is not a copy of the origin: "),
             "{last}"
         );
         assert!(last.contains(expected) && last.contains("--replace"), "{last}");
@@ -449,7 +449,7 @@ fn a_store_that_is_somebody_elses_is_left_alone() {
     refused("revision 2 has another digest here");
     // Nothing can be compared any more: that is no reason to take it for a copy.
     command(&there, &["compact", "--before", "4"]);
-    refused("nothing tells whether 2 was one of its history");
+    refused("it cannot be checked that revision 2 belongs to its history");
     let mirror = mirror_of(&here, origin.address).args(&["--replace"]).start();
     caught_up(&origin, &mirror);
     eventually("the other server follows its store", || {
@@ -553,13 +553,13 @@ fn backup_files_feed_a_mirror_where_no_network_goes() {
     add(&origin, ["c".to_owned()]);
     let later = backup("later.jsonl");
     let refusals = [
-        (later[..later.len() / 2].to_vec(), "it was cut off"),
+        (later[..later.len() / 2].to_vec(), "the file was cut off"),
         (second[..second.len() / 2].to_vec(), ""),
-        (b"{}\n".to_vec(), "it is no line of a backup"),
-        (Vec::new(), "a backup of flux-resourceset begins otherwise"),
-        (first.clone(), "the backup ends at revision 2, before 3"),
+        (b"{}\n".to_vec(), "this is not a line of a backup"),
+        (Vec::new(), "this is not a backup of flux-resourceset"),
+        (first.clone(), "the backup ends at revision 2, and the store at 3"),
     ];
-    let said = |mirror: &Server| count(&mirror.process, "serving what is there");
+    let said = |mirror: &Server| count(&mirror.process, "serving the last copy");
     for (n, (text, expected)) in refusals.iter().enumerate() {
         here.write("carried/fleet.jsonl", text);
         eventually("it is refused", || said(&mirror) == n + 1);
@@ -570,7 +570,7 @@ fn backup_files_feed_a_mirror_where_no_network_goes() {
     }
     assert_eq!(ready(&mirror)["mirror"]["standing"], "refused");
     std::fs::remove_file(&file).unwrap();
-    mirror.process.line("is not there");
+    mirror.process.line("the file does not exist");
     // The same state again is no news, but tells how old it is.
     here.write("carried/fleet.jsonl", &whole);
     eventually("it is current", || ready(&mirror)["mirror"]["standing"] == "current");
@@ -586,7 +586,7 @@ fn backup_files_feed_a_mirror_where_no_network_goes() {
     mirror.stop();
     here.write("carried/fleet.jsonl", &first);
     let mirror = mirror_from(&here, &file).start();
-    mirror.process.line("the backup ends at revision 2, before 4");
+    mirror.process.line("the backup ends at revision 2, and the store at 4");
     assert_eq!(revision(&mirror), 4);
     mirror.stop();
     let mirror = mirror_from(&here, &file).args(&["--replace"]).start();
@@ -599,7 +599,7 @@ fn backup_files_feed_a_mirror_where_no_network_goes() {
     add(&other, (0..5).map(|n| format!("other-{n}")));
     command(&elsewhere, &["backup", file.to_str().unwrap()]);
     let mirror = mirror_from(&here, &file).start();
-    mirror.process.line("it is of another history");
+    mirror.process.line("the backup has another history");
     assert_eq!(revision(&mirror), 2);
 }
 
@@ -623,7 +623,7 @@ fn a_file_that_is_still_being_written_is_left_alone() {
     }
     caught_up(&origin, &mirror);
     assert_eq!(
-        count(&mirror.process, "serving what is there"),
+        count(&mirror.process, "serving the last copy"),
         0,
         "{:?}",
         mirror.process.log()
@@ -643,27 +643,27 @@ fn settings_that_make_no_sense_are_named() {
         ),
         (
             &[("MIRROR_FROM", "fleet.example.com")],
-            "MIRROR_FROM: \"fleet.example.com\" is neither a URL (http:// or https://) nor a file that is there",
+            "MIRROR_FROM: \"fleet.example.com\" is neither a URL (http:// or https://) nor an existing file",
         ),
         (
             &[("MIRROR_FROM", "ftp://x/y")],
-            "MIRROR_FROM: \"ftp://x/y\" is neither a URL (http:// or https://) nor a file that is there",
+            "MIRROR_FROM: \"ftp://x/y\" is neither a URL (http:// or https://) nor an existing file",
         ),
         (
-            &[("MIRROR_FROM", "http://")],
-            "MIRROR_FROM: \"http://\" is neither a URL (http:// or https://) nor a file that is there",
+            &[("MIRROR_FROM", "http://"), ("MIRROR_TOKEN", "a")],
+            "MIRROR_FROM: \"http://\" is neither a URL (http:// or https://) nor an existing file",
         ),
         (
             &[("MIRROR_FROM", ".")],
-            "MIRROR_FROM: \".\" is neither a URL (http:// or https://) nor a file that is there",
+            "MIRROR_FROM: \".\" is neither a URL (http:// or https://) nor an existing file",
         ),
         (
-            &[("MIRROR_FROM", "http://a:secret@b")],
-            "MIRROR_FROM: a name or password in the URL is not used: MIRROR_TOKEN takes the token",
+            &[("MIRROR_FROM", "http://a:secret@b"), ("MIRROR_TOKEN", "a")],
+            "MIRROR_FROM: must not hold a name or password: set MIRROR_TOKEN instead",
         ),
         (
-            &[("MIRROR_FROM", "http://b/?x=1")],
-            "MIRROR_FROM: the address of the server alone is expected, as in https://fleet.example.com",
+            &[("MIRROR_FROM", "http://b/?x=1"), ("MIRROR_TOKEN", "a")],
+            "MIRROR_FROM: must be the address of the server alone, as in https://fleet.example.com",
         ),
         (
             &[],
@@ -672,7 +672,7 @@ fn settings_that_make_no_sense_are_named() {
         (&[("MIRROR_TOKEN", " ")], "MIRROR_TOKEN: is empty"),
         (
             &[("MIRROR_TOKEN", "a"), ("MIRROR_TOKEN_FILE", "b")],
-            "MIRROR_TOKEN: is set, and so is MIRROR_TOKEN_FILE: leave one",
+            "MIRROR_TOKEN: is set, and so is MIRROR_TOKEN_FILE: remove one of them",
         ),
         (
             &[("MIRROR_TOKEN_FILE", "b")],
@@ -680,7 +680,7 @@ fn settings_that_make_no_sense_are_named() {
         ),
         (
             &[("MIRROR_TOKEN_FILE", "two")],
-            "MIRROR_TOKEN_FILE: two: one line with the token is expected",
+            "MIRROR_TOKEN_FILE: two: must hold the token on one line, and nothing else",
         ),
         (&[("MIRROR_TOKEN_FILE", "")], "MIRROR_TOKEN_FILE: is empty"),
         (
@@ -689,7 +689,7 @@ fn settings_that_make_no_sense_are_named() {
         ),
         (
             &[("MIRROR_TOKEN", "a"), ("MIRROR_CA_FILE", "empty.pem")],
-            "MIRROR_CA_FILE: holds no certificate",
+            "MIRROR_CA_FILE: empty.pem: contains no certificate",
         ),
         (
             &[("MIRROR_TOKEN", "a"), ("MIRROR_REPLACE", "maybe")],
@@ -697,19 +697,19 @@ fn settings_that_make_no_sense_are_named() {
         ),
         (
             &[("MIRROR_TOKEN", "a"), ("API_MODE", "crud")],
-            "API_MODE: a mirror takes no writes: leave it at read-only",
+            "API_MODE: a mirror accepts no writes: use read-only",
         ),
         (
             &[("MIRROR_TOKEN", "a"), ("SEED_FILE", "x")],
-            "SEED_FILE: means nothing for a mirror: what it serves is its origin's, and its store keeps it",
+            "SEED_FILE: has no effect on a mirror, which serves its origin's fleet from its own store: remove it",
         ),
         (
             &[("MIRROR_TOKEN", "a"), ("RESOURCES_DIR", "x")],
-            "RESOURCES_DIR: means nothing for a mirror: what it serves is its origin's, and its store keeps it",
+            "RESOURCES_DIR: has no effect on a mirror, which serves its origin's fleet from its own store: remove it",
         ),
         (
             &[("MIRROR_FROM", "two"), ("MIRROR_TOKEN", "a")],
-            "MIRROR_TOKEN: means nothing where MIRROR_FROM is a file",
+            "MIRROR_TOKEN: has no effect when MIRROR_FROM is a file: remove it",
         ),
         (&[("MIRROR_TOKEN", "a"), ("AUTH_TOKEN", "")], "AUTH_TOKEN: is empty"),
     ] {

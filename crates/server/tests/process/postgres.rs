@@ -265,12 +265,12 @@ fn a_database_that_was_lost_does_not_make_anybody_forget_the_fleet() {
     // Whoever kept a copy does not begin anew, whoever has none may, and the others do not follow.
     let error = setup().run_for_its_error();
     assert!(
-        error.contains("the database is empty, and SNAPSHOT_FILE holds a fleet"),
+        error.contains("the database is empty, but SNAPSHOT_FILE holds a fleet"),
         "{error}"
     );
     let anew = fleet.crud().env("SEED_FILE", &seed).start();
     assert_eq!(revision(&anew), 1);
-    reader.process.line("the store was made anew");
+    reader.process.line("the store was created again");
     reader.reader().get(&poll("c2")).expect(200);
     assert_eq!(revision(&reader), 4);
 }
@@ -572,7 +572,7 @@ fn a_failover_that_lost_the_tail_is_noticed_by_everybody() {
                 metric(server, "flux_resourceset_history_changes_total") == 1.0
             });
             let line = server.process.line("the store has another history");
-            assert!(line.contains("it lost commits"), "{line}");
+            assert!(line.contains("the store lost commits"), "{line}");
             eventually("what was lost is not served", || revision(server) == lost - 5);
             server.reader().get(&poll("lost-0")).expect(404);
         }

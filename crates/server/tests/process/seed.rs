@@ -30,7 +30,7 @@ fn without_the_default_seed_the_fleet_is_empty_and_the_log_says_so() {
     let warning = server.process.line("SEED_FILE");
     assert!(warning.contains("WARN"), "{warning}");
     assert!(
-        warning.contains("data/seed.json is not there: starting with an empty fleet"),
+        warning.contains("data/seed.json does not exist: starting with an empty fleet"),
         "{warning}"
     );
     assert!(server.writer().ids("clusters").is_empty());
@@ -238,13 +238,13 @@ fn kinds_of_a_folder_are_served_and_what_was_put_later_survives_a_restart() {
     let server = start();
     server
         .process
-        .line("kinds of files are refused: the old ones go on serving");
+        .line("kind files are refused: the previous kinds stay in use");
     assert_eq!(server.reader().get(path).expect(200).json()["inputs"][0]["cpu"], "1");
     server.stop();
     let widest = wider.replace("memory", "storage: {type: string}, memory");
     folder.write("resources/quota.yaml", &widest);
     let server = start();
-    server.process.line("applied kinds of files");
+    server.process.line("applied kind files");
     server
         .writer()
         .post("/quotas", &json!({"id": "huge", "storage": "1Ti"}))
@@ -263,7 +263,7 @@ fn kinds_of_a_folder_are_served_and_what_was_put_later_survives_a_restart() {
     server.reader().get(path).expect(200);
     server.stop();
     let server = start();
-    server.process.line("give up a path that they poll");
+    server.process.line("or a path that clusters poll");
     server.reader().get(path).expect(404);
 }
 
@@ -274,7 +274,7 @@ fn a_seed_that_is_gone_and_not_needed_is_said() {
     let server = folder.crud().env("SEED_FILE", folder.path("gone.json")).start();
     server
         .process
-        .line("gone.json is not there; the store holds a fleet, so it is not needed");
+        .line("gone.json does not exist; it is not needed, because the store already holds a fleet");
     server.reader().get("/clusters").expect(200);
 }
 

@@ -49,7 +49,11 @@ fn a_signal_ends_it_before_it_has_started() {
     process.signal("TERM");
     let ended = process.end_within(Duration::from_secs(3));
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("stopping before the start"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("stopping before the fleet is loaded"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_file_that_changes_is_followed_and_a_broken_one_keeps_the_old_tokens() {
 
     // Empty, gone, not text: none of them locks everybody out.
     folder.write("read", "\n");
-    server.process.line("read: holds no token");
+    server.process.line("read: contains no token");
     std::fs::remove_file(folder.path("write")).unwrap();
     folder.write("read", "read-2\n");
     server.process.line("write: No such file or directory");
@@ -97,7 +97,9 @@ fn a_token_that_is_moved_to_the_other_file_has_the_other_right() {
     folder.write("write", "ann:cccc\n");
     eventually("it only reads", || status(&server, "bbbb") == READS);
     folder.write("read", "flux:aaaa\nci:bb bb\n");
-    server.process.line("read, line 2: a token has no blanks in it");
+    server
+        .process
+        .line("read, line 2: the token contains blanks or control characters");
     assert_eq!(status(&server, "bbbb"), READS);
 }
 
@@ -203,7 +205,9 @@ fn short_tokens_and_tokens_that_stand_twice_are_warned_about() {
     let server = start(&folder);
     assert!(!server.process.log().iter().any(|line| line.contains("shorter than")));
     folder.write("read", "flux:read-1-0123456789\nann:short\n");
-    let line = server.process.line("read, line 2: shorter than 16 characters");
+    let line = server
+        .process
+        .line("read, line 2: the token is shorter than 16 characters");
     assert!(line.contains("WARN"), "{line}");
     assert_eq!(status(&server, "short"), READS);
     folder.write("write", "ci:write-1-0123456789\nflux:read-1-0123456789\n");
@@ -214,5 +218,7 @@ fn short_tokens_and_tokens_that_stand_twice_are_warned_about() {
     assert_eq!(log.matches("shorter than").count(), 1, "said once: {log}");
 
     let server = folder.crud().env("AUTH_TOKEN", "tiny").start();
-    server.process.line("AUTH_TOKEN: shorter than 16 characters");
+    server
+        .process
+        .line("AUTH_TOKEN: the token is shorter than 16 characters");
 }

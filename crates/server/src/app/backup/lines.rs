@@ -1,4 +1,4 @@
-//! What the lines of a backup look like.
+//! The form of the lines of a backup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use fleet::json::Json;
 use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
 use serde::{Deserialize, Serialize};
 
-/// Of the format. Another one is for a release that knows it.
+/// The version of the format. Backups of other versions are refused.
 pub(super) const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub(super) enum Line {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) version: u32,
-    /// Who wrote it, and when: for people.
+    /// The release that wrote it, and when: for people.
     pub(super) release: String,
     pub(super) at: String,
     pub(super) head: String,
@@ -160,11 +160,11 @@ impl ResourceLine {
     }
 }
 
-/// How much there was.
+/// The numbers of lines, and the head.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     pub revisions: u64,
     pub resources: u64,
-    /// Where log and state end, as each commit logs it.
+    /// As `revision:digest`, like the log line of each commit.
     pub head: String,
 }

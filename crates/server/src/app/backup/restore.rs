@@ -1,4 +1,4 @@
-//! From the lines of a backup to a store.
+//! Fills a store from the lines of a backup.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,12 +14,12 @@ use tokio::sync::mpsc;
 
 use super::lines::{End, Header, Line, VERSION};
 
-/// The note of a store that was filled from a backup, and when. One without it was filled by a start.
+/// The key of the note that a store was filled from a backup, and when. A store without it was filled by a start.
 pub const RESTORED: &str = "restored";
 
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    #[error("DATABASE_URL: {0}; --replace replaces everything in it")]
+    #[error("DATABASE_URL: {0}; use --replace to replace its content")]
     NotEmpty(StoreError),
     #[error("DATABASE_URL: {0}")]
     Store(StoreError),
@@ -27,8 +27,8 @@ pub enum RestoreError {
     Read { file: String, error: io::Error },
     #[error("{file}: line {line}: {detail}")]
     Line { file: String, line: u64, detail: String },
-    #[error("{file}: its revision {revision} is another one than the store has: it is of another history")]
-    Another { file: String, revision: Revision },
+    #[error("{file}: revision {revision} differs from the one in the store: the backup has another history")]
+    AnotherHistory { file: String, revision: Revision },
 }
 
 impl From<StoreError> for RestoreError {
@@ -40,7 +40,7 @@ impl From<StoreError> for RestoreError {
     }
 }
 
-/// What was restored.
+/// The content that was restored.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
     pub head: Head,
@@ -48,12 +48,12 @@ pub struct Restored {
     pub resources: u64,
 }
 
-/// Fills a store from a file, or from standard input for `-`. When it fails, the store is as it was.
+/// Fills a store from a file, or from standard input for `-`. On failure the store is unchanged.
 pub async fn restore(store: &dyn Store, file: &Path, replace: bool) -> Result<Restored, RestoreError> {
     Opened::file(file).await?.restore(store, replace, &[], &[]).await
 }
 
-/// A backup of which the first line was read: where it ends is known, and that nothing is known of the rest.
+/// A backup whose first line was read. The other lines are not checked yet.
 #[derive(Debug)]
 pub struct Opened {
     lines: Lines,
@@ -63,7 +63,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// A file, or standard input for `-`.
+    /// Opens a file, or standard input for `-`.
     pub async fn file(file: &Path) -> Result<Self, RestoreError> {
         let name = file.display().to_string();
         if file == Path::new("-") {
@@ -75,12 +75,12 @@ impl Opened {
         }
     }
 
-    /// What somebody else opened, and calls so.
+    /// Reads from `input`, which errors call `name`.
     pub async fn read(name: String, input: impl Read + Send + 'static) -> Result<Self, RestoreError> {
         let mut lines = Lines::start(name, input);
         let header = match lines.next().await? {
             Some(Line::Backup(header)) => header,
-            _ => return Err(lines.wrong("a backup of flux-resourceset begins otherwise")),
+            _ => return Err(lines.wrong("this is not a backup of flux-resourceset")),
         };
         let (head, checkpoint) = lines.header(&header)?;
         Ok(Opened {
@@ -91,22 +91,22 @@ impl Opened {
         })
     }
 
-    /// Where it says that it ends.
+    /// The head that its first line names.
     pub fn head(&self) -> Head {
         self.head
     }
 
-    /// Where its log begins.
+    /// The head before its first revision.
     pub fn begins(&self) -> Head {
         self.checkpoint.map(|checkpoint| checkpoint.head).unwrap_or_default()
     }
 
-    /// When it says that it was written.
+    /// When it was written, by its first line.
     pub fn at(&self) -> &str {
         &self.header.at
     }
 
-    /// Fills a store with the rest, whose log must have `anchors`, and puts `notes` beside its own.
+    /// Fills a store with it. Its log must contain `anchors`; `notes` are stored beside its own.
     pub async fn restore(
         self,
         store: &dyn Store,
@@ -114,17 +114,18 @@ impl Opened {
         anchors: &[Head],
         notes: &[(String, String)],
     ) -> Result<Restored, RestoreError> {
-        // From here on nobody else writes, and nothing is seen before the end.
+        // The transaction of the restore: no other process can write, and readers see nothing before its end.
         let target = store.restore(replace).await?;
-        self.take(Some(target), anchors, notes).await
+        self.read_into(Some(target), anchors, notes).await
     }
 
-    /// Reads the rest, and that is all: whether it could be restored.
+    /// Checks that it could be restored, without a store.
     pub async fn check(self) -> Result<Restored, RestoreError> {
-        self.take(None, &[], &[]).await
+        self.read_into(None, &[], &[]).await
     }
 
-    async fn take(
+    /// Checks every line, and sends them to the target if there is one.
+    async fn read_into(
         self,
         mut target: Option<Box<dyn Restore>>,
         anchors: &[Head],
@@ -147,41 +148,11 @@ impl Opened {
             target.applied(applied.into_iter().collect()).await?;
         }
         let mut audit = Audit::new(begins, anchors).map_err(|broken| lines.broken(&broken))?;
-        let mut found = End {
-            head: head.to_string(),
-            ..End::default()
-        };
-        let mut pending = Pending::default();
-        loop {
-            match lines.next().await? {
-                Some(Line::Revision(line)) if found.resources == 0 => {
-                    let record = line.read().ok_or_else(|| lines.wrong("its digest cannot be read"))?;
-                    audit.record(&record).map_err(|broken| lines.broken(&broken))?;
-                    found.revisions += 1;
-                    pending.records.push(record);
-                }
-                Some(Line::Resource(line)) => {
-                    let resource = line.read();
-                    audit.resource(&resource).map_err(|broken| lines.broken(&broken))?;
-                    found.resources += 1;
-                    pending.resources.push(resource);
-                }
-                Some(Line::End(end)) => {
-                    if end != found || audit.head() != head {
-                        return Err(lines.wrong("it is not the end of what comes before it: lines are missing"));
-                    }
-                    break;
-                }
-                Some(_) => return Err(lines.wrong("it does not belong here")),
-                None => return Err(lines.wrong(CUT_OFF)),
-            }
-            pending.flush(target.as_deref_mut(), lines.length, false).await?;
-        }
-        pending.flush(target.as_deref_mut(), 0, true).await?;
+        let found = read_lines(&mut lines, head, &mut audit, target.as_deref_mut()).await?;
         let sum = audit.end().map_err(|broken| lines.broken(&broken))?;
         sum.compare(checkpoint).map_err(|broken| lines.broken(&broken))?;
         if lines.next().await?.is_some() {
-            return Err(lines.wrong("the file goes on after its end"));
+            return Err(lines.wrong("there are lines after the end"));
         }
         if let Some(target) = target {
             target.finish().await?;
@@ -194,7 +165,47 @@ impl Opened {
     }
 }
 
-/// What is sent to the store together.
+/// Reads revisions and resources up to the end, whose numbers must match.
+async fn read_lines(
+    lines: &mut Lines,
+    head: Head,
+    audit: &mut Audit,
+    mut target: Option<&mut (dyn Restore + 'static)>,
+) -> Result<End, RestoreError> {
+    let mut found = End {
+        head: head.to_string(),
+        ..End::default()
+    };
+    let mut pending = Pending::default();
+    loop {
+        match lines.next().await? {
+            Some(Line::Revision(line)) if found.resources == 0 => {
+                let record = line.read().ok_or_else(|| lines.wrong("the digest is not valid"))?;
+                audit.record(&record).map_err(|broken| lines.broken(&broken))?;
+                found.revisions += 1;
+                pending.records.push(record);
+            }
+            Some(Line::Resource(line)) => {
+                let resource = line.read();
+                audit.resource(&resource).map_err(|broken| lines.broken(&broken))?;
+                found.resources += 1;
+                pending.resources.push(resource);
+            }
+            Some(Line::End(end)) => {
+                if end != found || audit.head() != head {
+                    return Err(lines.wrong("the numbers at the end do not match: lines are missing"));
+                }
+                pending.flush(target, 0, true).await?;
+                return Ok(found);
+            }
+            Some(_) => return Err(lines.wrong("this line does not belong here")),
+            None => return Err(lines.wrong(CUT_OFF)),
+        }
+        pending.flush(target.as_deref_mut(), lines.length, false).await?;
+    }
+}
+
+/// Lines that are sent to the store together.
 #[derive(Default)]
 struct Pending {
     records: Vec<RevisionRecord>,
@@ -225,10 +236,9 @@ impl Pending {
     }
 }
 
-const CUT_OFF: &str = "the file ends before its end: it was cut off";
+const CUT_OFF: &str = "the file was cut off: its end is missing";
 
-/// The lines of a file, each with its number. They are read and parsed on a thread of their own, which may wait for a disk, a
-/// pipe or the network, and goes on only as fast as they are taken.
+/// The lines of a file, each with its number. A blocking thread reads and parses them, no faster than they are used.
 #[derive(Debug)]
 struct Lines {
     name: String,
@@ -254,7 +264,7 @@ impl Lines {
         };
         tokio::task::spawn_blocking(move || {
             if let Err(error) = reader.read(input, &sender) {
-                let _unwanted = sender.blocking_send(Err(error));
+                let _ = sender.blocking_send(Err(error));
             }
         });
         Lines {
@@ -285,12 +295,12 @@ impl Lines {
     fn header(&self, header: &Header) -> Result<(Head, Option<Checkpoint>), RestoreError> {
         if header.version != VERSION {
             let detail = format!(
-                "it is of version {}, which release {} wrote; this release knows {VERSION}",
+                "the backup has format version {}, written by release {}; this release reads version {VERSION}",
                 header.version, header.release
             );
             return Err(self.wrong(&detail));
         }
-        let digest = || self.wrong("its digests cannot be read");
+        let digest = || self.wrong("the digests are not valid");
         let checkpoint = header.checkpoint.as_ref();
         let checkpoint = checkpoint.map(|line| line.read().ok_or_else(digest)).transpose()?;
         Ok((Head::parse(&header.head).ok_or_else(digest)?, checkpoint))
@@ -298,7 +308,7 @@ impl Lines {
 
     fn broken(&self, broken: &Broken) -> RestoreError {
         match *broken {
-            Broken::Rewritten(revision) => RestoreError::Another {
+            Broken::Rewritten(revision) => RestoreError::AnotherHistory {
                 file: self.name.clone(),
                 revision,
             },
@@ -319,14 +329,14 @@ fn wrong(name: &str, number: u64, detail: &str) -> RestoreError {
     }
 }
 
-/// The side of [`Lines`] that reads.
+/// The part of [`Lines`] that runs on the blocking thread.
 struct Reader {
     name: String,
     number: u64,
 }
 
 impl Reader {
-    /// How much is handed over at a time, unless a line is longer.
+    /// The bytes that are handed over at a time, unless a line is longer.
     const AT_ONCE: usize = 64 << 10;
 
     fn read(
@@ -335,9 +345,9 @@ impl Reader {
         sender: &mpsc::Sender<Result<Vec<Numbered>, RestoreError>>,
     ) -> Result<(), RestoreError> {
         let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(1 << 20, input));
-        // Told by its first bytes, since standard input has no name.
-        let packed = input.fill_buf().map_err(|error| self.failed(error))?;
-        if packed.starts_with(&[0x1f, 0x8b]) {
+        // Compression is recognized by the first bytes, since standard input has no name.
+        let first = input.fill_buf().map_err(|error| self.failed(error))?;
+        if first.starts_with(&[0x1f, 0x8b]) {
             input = Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(input)));
         }
         let (mut lines, mut size) = (Vec::new(), 0);
@@ -353,8 +363,8 @@ impl Reader {
             let line = match line {
                 Ok(line) => line,
                 Err(error) => {
-                    // What came before it may be wrong, too.
-                    let _unwanted = sender.blocking_send(Ok(lines));
+                    // Sent first: an earlier line may be wrong, too.
+                    let _ = sender.blocking_send(Ok(lines));
                     return Err(error);
                 }
             };
@@ -371,7 +381,7 @@ impl Reader {
                 }
             }
         }
-        let _unwanted = sender.blocking_send(Ok(lines));
+        let _ = sender.blocking_send(Ok(lines));
         Ok(())
     }
 
@@ -379,8 +389,13 @@ impl Reader {
         if text.last() != Some(&b'\n') {
             return Err(wrong(&self.name, self.number, CUT_OFF));
         }
-        serde_json::from_slice(text)
-            .map_err(|error| wrong(&self.name, self.number, &format!("it is no line of a backup: {error}")))
+        serde_json::from_slice(text).map_err(|error| {
+            wrong(
+                &self.name,
+                self.number,
+                &format!("this is not a line of a backup: {error}"),
+            )
+        })
     }
 
     fn failed(&self, error: io::Error) -> RestoreError {

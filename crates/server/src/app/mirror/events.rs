@@ -1,28 +1,28 @@
-//! Server-sent events, as far as a mirror needs them: the bytes come in pieces, and go out as comments and data.
+//! A parser of server-sent events, for the parts that a mirror needs: comments and data.
 
-/// More than any revision has.
+/// More bytes than any revision has.
 const MOST: usize = 512 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A sign of life.
+    /// A keep-alive.
     Comment,
     Data(Vec<u8>),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// What came and is not a whole line yet.
+    /// Bytes of a line that is not complete yet.
     rest: Vec<u8>,
-    /// How much of that has no end of a line.
+    /// How many of these were searched for the end of the line.
     searched: usize,
-    /// The data of the event that is not over yet.
+    /// The data of an event that is not complete yet.
     data: Vec<u8>,
 }
 
 impl Events {
-    /// Takes what came, and gives what it completes. None: it is more than there can be.
-    pub(super) fn take(&mut self, piece: &[u8]) -> Option<Vec<Event>> {
+    /// Adds bytes, and returns the events that they complete. None: the event is too long.
+    pub(super) fn push(&mut self, piece: &[u8]) -> Option<Vec<Event>> {
         self.rest.extend_from_slice(piece);
         if self.rest.len() + self.data.len() > MOST {
             return None;
@@ -72,7 +72,7 @@ mod tests {
             let mut events = Events::default();
             let found: Vec<_> = text
                 .chunks(size)
-                .flat_map(|piece| events.take(piece).unwrap())
+                .flat_map(|piece| events.push(piece).unwrap())
                 .collect();
             assert_eq!(found, expected, "in pieces of {size}");
         }

@@ -1,4 +1,4 @@
-//! A mirror that is fed by backup files, carried to where no network goes.
+//! A mirror that follows a backup file, for sites without a network.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Task, Trouble};
+use super::task::{Task, Trouble};
 use crate::app::backup::Opened;
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// What tells a file from the one that took its place, and from itself while it is still being written.
+/// Tells a file from its replacement, and from itself while it is still being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -21,7 +21,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// None: there is no such file.
+    /// None: the file does not exist.
     fn of(path: &Path) -> Option<Identity> {
         let found = std::fs::metadata(path).ok()?;
         Some(Identity {
@@ -34,25 +34,28 @@ impl Identity {
 }
 
 impl Task {
-    /// Takes over the file, and again whenever it is another one.
+    /// Loads the file, and again whenever it is replaced.
     pub(super) async fn follow_file(mut self, path: PathBuf) {
         let mut seen = Identity::of(&path);
-        // What was last tried, if anything was: each file is judged once.
+        // The last file that was tried: each file is tried once.
         let mut tried = None;
         loop {
             let now = Identity::of(&path);
-            // A file that changes from one look to the next is still being written.
+            // A file that changed since the last look is still being written.
             if now == seen && tried != Some(now) {
                 tried = Some(now);
                 let loaded = match now {
                     Some(_) => self.load_file(&path).await,
-                    None => Err(Trouble::Away(format!("{}: is not there", path.display()))),
+                    None => Err(Trouble::Unavailable(format!(
+                        "{}: the file does not exist",
+                        path.display()
+                    ))),
                 };
                 if let Err(trouble) = loaded {
                     if let Trouble::Store(_) = trouble {
                         tried = None;
                     }
-                    self.complain(trouble).await;
+                    self.report(trouble).await;
                 }
             }
             seen = now;

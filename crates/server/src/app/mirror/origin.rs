@@ -19,21 +19,21 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tower::util::{BoxCloneSyncService, ServiceExt};
 
-use super::Trouble;
+use super::task::Trouble;
 use crate::app::follow::HEAD;
 use crate::config::{self, ConfigError, MirrorToken};
 
-/// How long the origin may take to be reached, and to begin an answer.
+/// How long a connection to the origin may take.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long the origin may take to begin its reply.
 const ANSWER: Duration = Duration::from_secs(30);
-/// It sends a comment every 15 s when there is nothing else: who is silent for so long is gone.
+/// The origin sends a comment every 15 s when there is nothing else. After this much silence the connection is dead.
 const SILENCE: Duration = Duration::from_secs(45);
 
 type Tcp = BoxCloneSyncService<Uri, TokioIo<TcpStream>, axum::BoxError>;
@@ -48,7 +48,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn new(url: &str, token: &MirrorToken, ca: Option<&[u8]>) -> Result<Self, ConfigError> {
+    pub(super) fn new(url: &str, token: &MirrorToken, ca: &[CertificateDer<'static>]) -> Result<Self, ConfigError> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -79,7 +79,7 @@ impl Origin {
         Ok(Origin {
             url: url.to_owned(),
             token: token.clone(),
-            // A connection is for one answer, which lasts.
+            // Each reply lasts long and has its own connection.
             client: Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(0)
                 .build(connector),
@@ -91,7 +91,7 @@ impl Origin {
         &self.url
     }
 
-    /// Everything it has, as a file that comes bit by bit: read it on a thread that may wait.
+    /// Its backup, as a stream. Read it on a blocking thread.
     pub(super) async fn backup(&self) -> Result<Backup, Trouble> {
         Ok(Backup {
             body: self.get("/backup").await?.into(),
@@ -99,16 +99,16 @@ impl Origin {
         })
     }
 
-    /// What it commits after `last`.
+    /// The stream of its commits after `last`.
     pub(super) async fn stream(&self, last: Head) -> Result<Stream, Trouble> {
         let response = self.get(&format!("/changes/stream?after={last}")).await?;
         let head = response.headers().get(HEAD).and_then(|value| value.to_str().ok());
         let head = head.and_then(Head::parse).ok_or_else(|| {
             let detail = format!(
-                "{}: it does not say where its log ends: is it a flux-resourceset?",
+                "{}: the reply has no X-Head header: is this a flux-resourceset server?",
                 self.url
             );
-            Trouble::Away(detail)
+            Trouble::Unavailable(detail)
         })?;
         Ok(Stream {
             head: head.revision,
@@ -118,10 +118,13 @@ impl Origin {
     }
 
     async fn get(&self, path: &str) -> Result<Response<Incoming>, Trouble> {
-        let away = |detail: String| Trouble::Away(format!("{}: {detail}", self.url));
-        let token = self.token.read().map_err(|error| Trouble::Away(error.to_string()))?;
+        let unavailable = |detail: String| Trouble::Unavailable(format!("{}: {detail}", self.url));
+        let token = self
+            .token
+            .read()
+            .map_err(|error| Trouble::Unavailable(error.to_string()))?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| away("the token cannot be sent in a header".to_owned()))?;
+            .map_err(|_| unavailable("the token contains characters that a header cannot carry".to_owned()))?;
         bearer.set_sensitive(true);
         let request = Request::get(format!("{}{path}", self.url))
             .header(AUTHORIZATION, bearer)
@@ -131,11 +134,11 @@ impl Origin {
                 concat!("flux-resourceset-mirror/", env!("CARGO_PKG_VERSION")),
             )
             .body(Empty::new())
-            .map_err(|error| away(error.to_string()))?;
+            .map_err(|error| unavailable(error.to_string()))?;
         let response = match timeout(ANSWER, self.client.request(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(away(plain(&error))),
-            Err(_) => return Err(away("no answer in time".to_owned())),
+            Ok(Err(error)) => return Err(unavailable(plain(&error))),
+            Err(_) => return Err(unavailable("no reply in time".to_owned())),
         };
         let status = response.status();
         if status == StatusCode::OK {
@@ -143,17 +146,17 @@ impl Origin {
         }
         let detail = self.problem(response).await;
         Err(match status {
-            StatusCode::GONE => Trouble::Anew,
+            StatusCode::GONE => Trouble::NeedsBackup,
             StatusCode::CONFLICT => Trouble::Refused(format!("{}: {detail}", self.url)),
-            // Tokens do not follow redirects.
+            // Redirects are not followed: they could leak the token.
             _ => {
                 let path = path.split('?').next().unwrap_or_default();
-                away(format!("GET {path}: {}{detail}", status.as_u16()))
+                unavailable(format!("GET {path}: {}{detail}", status.as_u16()))
             }
         })
     }
 
-    /// What a problem document says.
+    /// The detail of a problem document.
     async fn problem(&self, response: Response<Incoming>) -> String {
         const MOST: usize = 64 << 10;
         let status = response.status();
@@ -174,26 +177,19 @@ impl Origin {
     }
 }
 
-/// Whose certificates are good. Reading the system's takes a while, and plain HTTP needs none.
-fn trusted(secure: bool, ca: Option<&[u8]>) -> Result<RootCertStore, ConfigError> {
+/// The certificates to trust. The system's are slow to read, so plain HTTP does not read them.
+fn trusted(secure: bool, ca: &[CertificateDer<'static>]) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     if secure {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
-    if let Some(pem) = ca {
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        let found = found.map_err(|error| config::untrusted(format_args!("is not PEM: {error}")))?;
-        if found.is_empty() {
-            return Err(config::untrusted("holds no certificate"));
-        }
-        for certificate in found {
-            roots.add(certificate).map_err(config::untrusted)?;
-        }
+    for certificate in ca {
+        roots.add(certificate.clone()).map_err(config::untrusted)?;
     }
     Ok(roots)
 }
 
-/// The root of an error says what happened; what wraps it says where in the library.
+/// The root cause of an error. The errors around it only name places in the libraries.
 fn plain(error: &dyn Error) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
@@ -202,22 +198,22 @@ fn plain(error: &dyn Error) -> String {
     root.to_string()
 }
 
-/// The body of an answer that lasts.
+/// The body of a long reply.
 #[derive(Debug)]
-struct Lasting(Incoming);
+struct LongBody(Incoming);
 
-impl From<Response<Incoming>> for Lasting {
+impl From<Response<Incoming>> for LongBody {
     fn from(response: Response<Incoming>) -> Self {
-        Lasting(response.into_body())
+        LongBody(response.into_body())
     }
 }
 
-impl Lasting {
-    /// The next piece. None at the end.
+impl LongBody {
+    /// The next piece. None: the end.
     async fn next(&mut self, silence: Duration) -> Result<Option<Bytes>, String> {
         loop {
             match timeout(silence, self.0.frame()).await {
-                Err(_) => return Err(format!("silent for {} s", silence.as_secs())),
+                Err(_) => return Err(format!("no data for {} s", silence.as_secs())),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => return Err(plain(&error)),
                 Ok(Some(Ok(frame))) => {
@@ -233,28 +229,28 @@ impl Lasting {
 /// A stream of changes.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Where the origin's log ended when it was opened.
+    /// The origin's revision when the stream was opened.
     pub(super) head: Revision,
-    body: Lasting,
+    body: LongBody,
     silence: Duration,
 }
 
 impl Stream {
-    /// What comes next. None at the end: the origin stops, or its log is not the one that was followed any more.
+    /// The next piece. None: the origin stops, or its history changed.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         self.body.next(self.silence).await
     }
 }
 
-/// A backup on its way.
+/// A backup in transit.
 #[derive(Debug)]
 pub(super) struct Backup {
-    body: Lasting,
+    body: LongBody,
     silence: Duration,
 }
 
 impl Backup {
-    /// Splits it into what fetches it and what can be read like a file, a few pieces apart.
+    /// Splits it into a future that fetches it, and a reader, with room for a few pieces between them.
     pub(super) fn split(mut self) -> (impl Future<Output = ()>, impl Read + Send + 'static) {
         let (sender, pieces) = mpsc::channel(4);
         let fetch = async move {
@@ -264,7 +260,7 @@ impl Backup {
                     Ok(None) => return,
                     Err(detail) => (Err(io::Error::other(detail)), true),
                 };
-                // Nobody may want it any more.
+                // The reader may be gone.
                 if sender.send(piece).await.is_err() || last {
                     return;
                 }
@@ -304,25 +300,25 @@ mod tests {
 
     use super::*;
 
-    /// A server that says this to whoever comes, and then nothing more.
+    /// A server that sends this text on each connection, and then nothing more.
     async fn silent(text: &'static str) -> Origin {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move {
             let mut open = Vec::new();
             while let Ok((mut connection, _)) = listener.accept().await {
-                let _head = connection.read(&mut [0; 4096]).await;
+                let _ = connection.read(&mut [0; 4096]).await;
                 connection.write_all(text.as_bytes()).await.unwrap();
                 open.push(connection);
             }
         });
-        let mut origin = Origin::new(&url, &MirrorToken::Given("token".to_owned()), None).unwrap();
+        let mut origin = Origin::new(&url, &MirrorToken::Given("token".to_owned()), &[]).unwrap();
         origin.silence = Duration::from_millis(50);
         origin
     }
 
     #[tokio::test]
-    async fn who_falls_silent_is_gone() {
+    async fn a_silent_origin_is_an_error() {
         let text = format!(
             "HTTP/1.1 200 OK\r\nx-head: {}\r\ntransfer-encoding: chunked\r\n\r\n4\r\n: a\n\r\n",
             Head::default()
@@ -330,7 +326,7 @@ mod tests {
         let origin = silent(text.leak()).await;
         let mut stream = origin.stream(Head::default()).await.unwrap();
         assert_eq!(stream.next().await.unwrap().as_deref(), Some(&b": a\n"[..]));
-        assert_eq!(stream.next().await.unwrap_err(), "silent for 0 s");
+        assert_eq!(stream.next().await.unwrap_err(), "no data for 0 s");
 
         let (fetching, mut pipe) = origin.backup().await.unwrap().split();
         let read = tokio::task::spawn_blocking(move || {
@@ -340,15 +336,15 @@ mod tests {
         });
         fetching.await;
         let (text, ended) = read.await.unwrap();
-        assert_eq!((&*text, ended), (&b": a\n"[..], Err("silent for 0 s".to_owned())));
+        assert_eq!((&*text, ended), (&b": a\n"[..], Err("no data for 0 s".to_owned())));
     }
 
     #[tokio::test]
-    async fn what_is_no_origin_is_told_apart() {
+    async fn a_server_that_is_no_origin_is_reported() {
         for (text, expected) in [
             (
                 "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi",
-                "it does not say where its log ends: is it a flux-resourceset?",
+                "the reply has no X-Head header: is this a flux-resourceset server?",
             ),
             (
                 "HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n",
@@ -360,7 +356,7 @@ mod tests {
             ),
         ] {
             let origin = silent(text).await;
-            let Err(Trouble::Away(detail)) = origin.stream(Head::default()).await else {
+            let Err(Trouble::Unavailable(detail)) = origin.stream(Head::default()).await else {
                 panic!("{text}")
             };
             assert_eq!(detail, format!("{}: {expected}", origin.url()));

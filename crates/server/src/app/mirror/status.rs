@@ -1,4 +1,4 @@
-//! How a mirror stands to its origin: for `/ready`, the metrics, and the log.
+//! The status of a mirror towards its origin, for `/ready`, the metrics and the log.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use fleet::log::Revision;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Task;
+use super::task::Task;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// What is served is what the origin has.
+    /// The mirror has the origin's state.
     Current,
-    /// The origin is followed, and has more.
+    /// The mirror follows the origin, which has more revisions.
     Behind,
-    /// It cannot be reached or used.
-    Away,
-    /// It is older, or of another history.
+    /// The origin cannot be reached or used.
+    Unavailable,
+    /// The origin is older, or has another history.
     Refused,
 }
 
@@ -26,7 +26,7 @@ impl Standing {
         match self {
             Standing::Current => "current",
             Standing::Behind => "behind",
-            Standing::Away => "away",
+            Standing::Unavailable => "away",
             Standing::Refused => "refused",
         }
     }
@@ -38,8 +38,8 @@ pub struct Status(Mutex<Seen>);
 #[derive(Debug)]
 struct Seen {
     standing: Standing,
-    /// When what is served was last known to be the origin's state. By the clock of the day: it may be that of a file, or
-    /// from before a restart.
+    /// When the served state was last known to be the origin's. A time of day, since it may come from a file or from before a
+    /// restart.
     confirmed: Option<Timestamp>,
     origin: Option<Revision>,
 }
@@ -47,7 +47,7 @@ struct Seen {
 impl Status {
     pub(super) fn new(confirmed: Option<Timestamp>) -> Self {
         Status(Mutex::new(Seen {
-            standing: Standing::Away,
+            standing: Standing::Unavailable,
             confirmed,
             origin: None,
         }))
@@ -71,7 +71,7 @@ impl Status {
         self.seen().standing
     }
 
-    /// How long ago what is served was known to be the origin's state.
+    /// How long ago the served state was known to be the origin's state.
     pub fn age(&self) -> Duration {
         let seen = self.seen();
         let age = seen.confirmed.map(|at| Timestamp::now().duration_since(at));
@@ -94,11 +94,11 @@ impl Status {
 }
 
 impl Task {
-    /// Notes where the mirror stands and why, and logs it unless that is what was logged last.
-    pub(super) fn say(&mut self, standing: Standing, why: &str, log: impl FnOnce()) {
+    /// Sets the status, and logs the reason unless it was the last one logged.
+    pub(super) fn log_once(&mut self, standing: Standing, why: &str, log: impl FnOnce()) {
         self.status.seen().standing = standing;
-        if self.said.as_deref() != Some(why) {
-            self.said = Some(why.to_owned());
+        if self.logged_reason.as_deref() != Some(why) {
+            self.logged_reason = Some(why.to_owned());
             log();
         }
     }

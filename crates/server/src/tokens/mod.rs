@@ -1,8 +1,8 @@
-//! Who may do what: bearer tokens, compared in constant time, followed when their files change.
+//! Bearer tokens: what each allows, compared in constant time, reloaded when their files change.
 
 mod source;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -11,7 +11,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::{info, warn};
 
 use self::source::Entry;
-use crate::config::{Config, ConfigError, TokenSource};
+use crate::config::{Config, ConfigErrors, TokenSource};
 
 /// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub enum Right {
     Write,
 }
 
-/// Somebody who showed a good token.
+/// The owner of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     pub name: Arc<str>,
@@ -33,10 +33,10 @@ struct Token {
     actor: Actor,
 }
 
-/// What the variables and files say.
+/// The tokens of the variables and files.
 struct Loaded {
     tokens: Vec<Token>,
-    /// What works and should still be changed, one line each. Never holds a secret.
+    /// Tokens that work but should be changed, one line each. Never contains a token.
     warnings: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Tokens {
     current: ArcSwap<Vec<Token>>,
     read: TokenSource,
     write: Option<TokenSource>,
-    /// What was warned about when the tokens in force were read.
+    /// The warnings of the tokens in force, so that each is logged once.
     warned: Mutex<Vec<String>>,
 }
 
@@ -56,7 +56,8 @@ impl std::fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub fn load(config: &Config) -> Result<Tokens, ConfigError> {
+    /// Reads the tokens that the configuration names.
+    pub fn load(config: &Config) -> Result<Tokens, ConfigErrors> {
         let tokens = Tokens {
             current: ArcSwap::default(),
             read: config.read_tokens.clone(),
@@ -64,22 +65,36 @@ impl Tokens {
             warned: Mutex::default(),
         };
         let loaded = tokens.read_sources()?;
-        tokens.put_in_force(loaded);
+        tokens.current.store(Arc::new(loaded.tokens));
+        *tokens.warned() = loaded.warnings;
         Ok(tokens)
     }
 
-    fn read_sources(&self) -> Result<Loaded, ConfigError> {
-        // Without tokens of their own, writers use the ones for reading.
+    /// Logs the warnings of the tokens in force.
+    pub fn log_warnings(&self) {
+        for warning in self.warned().iter() {
+            warn!("{warning}");
+        }
+    }
+
+    fn warned(&self) -> MutexGuard<'_, Vec<String>> {
+        self.warned.lock().expect("not poisoned")
+    }
+
+    fn read_sources(&self) -> Result<Loaded, ConfigErrors> {
+        // Without CRUD_AUTH_TOKEN, the tokens for reading may write.
         let right = if self.write.is_some() {
             Right::Read
         } else {
             Right::Write
         };
-        let mut entries = source::read(["AUTH_TOKEN", "AUTH_TOKEN_FILE"], &self.read, right)?;
+        let mut problems = ConfigErrors::default();
+        let mut entries = source::read(["AUTH_TOKEN", "AUTH_TOKEN_FILE"], &self.read, right, &mut problems);
         if let Some(write) = &self.write {
             let variables = ["CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_FILE"];
-            entries.extend(source::read(variables, write, Right::Write)?);
+            entries.extend(source::read(variables, write, Right::Write, &mut problems));
         }
+        problems.into_result()?;
         let warnings = source::warnings(&entries);
         let tokens = entries
             .into_iter()
@@ -90,9 +105,9 @@ impl Tokens {
         })
     }
 
-    /// Logs each warning once, as long as it holds.
+    /// Replaces the tokens, and logs each new warning.
     fn put_in_force(&self, loaded: Loaded) {
-        let mut warned = self.warned.lock().expect("not poisoned");
+        let mut warned = self.warned();
         for warning in loaded.warnings.iter().filter(|warning| !warned.contains(warning)) {
             warn!("{warning}");
         }
@@ -100,8 +115,8 @@ impl Tokens {
         self.current.store(Arc::new(loaded.tokens));
     }
 
-    /// Whose token this is. Looks at every token, so that the time it takes reveals nothing. Where a token is listed twice,
-    /// the last one counts: that is the one that may write.
+    /// The owner of a token. Compares every token, so that the time reveals nothing. If a token is listed twice, the last entry
+    /// counts: that is the one that may write.
     pub fn check(&self, token: &[u8]) -> Option<Actor> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         let tokens = self.current.load();
@@ -115,7 +130,7 @@ impl Tokens {
             .map(|token| token.actor.clone())
     }
 
-    /// Reads the token files again whenever they change. A file that cannot be used leaves the tokens as they are.
+    /// Reloads the token files whenever they change. While a file cannot be used, the tokens stay as they are.
     pub async fn follow(self: Arc<Self>) {
         const EVERY: Duration = Duration::from_secs(1);
         let files: Vec<_> = [Some(&self.read), self.write.as_ref()]
@@ -126,25 +141,27 @@ impl Tokens {
         if files.is_empty() {
             return;
         }
-        let mut complained = None;
+        let mut logged = None;
         loop {
             tokio::time::sleep(EVERY).await;
-            // On a thread of its own: a file may be on a mount that hangs.
+            // On a blocking thread: a file may be on a mount that hangs.
             let this = self.clone();
             let Ok(loaded) = tokio::task::spawn_blocking(move || this.read_sources()).await else {
                 return;
             };
             match loaded {
                 Ok(loaded) => {
-                    complained = None;
+                    logged = None;
                     if loaded.tokens != **self.current.load() {
                         info!(tokens = loaded.tokens.len(), "token files changed");
                         self.put_in_force(loaded);
                     }
                 }
-                Err(error) if complained.as_ref() != Some(&error) => {
-                    warn!(%error, "keeping the tokens in force");
-                    complained = Some(error);
+                Err(errors) if logged.as_ref() != Some(&errors) => {
+                    for error in errors.iter() {
+                        warn!(%error, "keeping the tokens in force");
+                    }
+                    logged = Some(errors);
                 }
                 Err(_) => {}
             }

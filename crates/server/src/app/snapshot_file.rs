@@ -1,7 +1,7 @@
-//! A copy of the snapshot in a local file: what a replica can start from while the store is away.
+//! SNAPSHOT_FILE: a local copy of the snapshot; a replica can start from it while the store is unavailable.
 //!
-//! Packed lines of JSON: where the fleet was and when the store last confirmed that, each resource, and how many there were.
-//! A file that was cut or damaged does not unpack, and is as good as none.
+//! Compressed lines of JSON: the head and when the store last confirmed it, each resource, and how many there were. A file that
+//! was cut off or damaged fails to decompress, and counts as none.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -18,15 +18,17 @@ use serde::{Deserialize, Serialize};
 use tracing::{debug, warn};
 
 use super::App;
-use super::backup::{Draft, ResourceLine};
+use super::backup::ResourceLine;
+use super::partial_file::PartialFile;
 
-/// Of the format. Another one is for a release that knows it.
+/// The version of the format. Files of other versions are not read.
 const VERSION: u32 = 1;
 
-/// How often it is looked whether the fleet moved on; and how old the copy of one that did not may become.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often to check for a new revision.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How old the file may become while the revision stays the same.
 const WRITE_EVERY: Duration = Duration::from_secs(300);
-/// A large fleet takes long to write: that may take one part of the time in so many.
+/// A large fleet takes long to write: writing takes at most one part in this many of the time.
 const SHARE: u32 = 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,38 +42,38 @@ enum Line {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    /// Who wrote it: for people.
+    /// The release that wrote it, for people.
     release: String,
     head: String,
-    /// When the store last confirmed that this was its state.
+    /// When the store last confirmed that this was current.
     at: String,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
-pub struct Kept {
+pub struct Saved {
     pub fleet: Fleet,
     /// How long ago the store last confirmed it.
     pub age: Duration,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum SnapshotFileError {
     #[error("{0}")]
     File(#[from] io::Error),
     #[error("{0}")]
     Content(String),
 }
 
-/// Reads the file. None when there is none.
-pub fn read(path: &Path) -> Result<Option<Kept>, KeepError> {
+/// Reads the file. None: it does not exist.
+pub fn read(path: &Path) -> Result<Option<Saved>, SnapshotFileError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    let wrong = |detail: &str| KeepError::Content(detail.to_owned());
+    let wrong = |detail: &str| SnapshotFileError::Content(detail.to_owned());
     let mut lines = BufReader::new(GzDecoder::new(BufReader::new(file))).lines();
-    let mut next = || -> Result<Option<Line>, KeepError> {
+    let mut next = || -> Result<Option<Line>, SnapshotFileError> {
         let Some(line) = lines.next().transpose()? else {
             return Ok(None);
         };
@@ -79,43 +81,43 @@ pub fn read(path: &Path) -> Result<Option<Kept>, KeepError> {
         Ok(Some(line.map_err(|error| wrong(&error.to_string()))?))
     };
     let Some(Line::Snapshot(header)) = next()? else {
-        return Err(wrong("it is not a snapshot of flux-resourceset"));
+        return Err(wrong("this is not a snapshot of flux-resourceset"));
     };
     if header.version != VERSION {
-        return Err(wrong("another release wrote it"));
+        return Err(wrong("a release with another format wrote it"));
     }
-    let head = Head::parse(&header.head).ok_or_else(|| wrong("its head cannot be read"))?;
+    let head = Head::parse(&header.head).ok_or_else(|| wrong("the head is not valid"))?;
     let at = header.at.parse::<jiff::Timestamp>();
-    let at = at.map_err(|_| wrong("its time cannot be read"))?;
+    let at = at.map_err(|_| wrong("the time is not valid"))?;
     let mut resources = Vec::new();
     loop {
         match next()? {
             Some(Line::Resource(line)) => resources.push(line.read()),
             Some(Line::End(count)) if count == resources.len() as u64 => break,
-            _ => return Err(wrong("it is not whole")),
+            _ => return Err(wrong("resources are missing")),
         }
     }
-    // What unpacks to its end is as it was packed.
+    // Reading to the end checks the checksum of the compression.
     if next()?.is_some() {
-        return Err(wrong("it goes on after its end"));
+        return Err(wrong("there is more after the last line"));
     }
     let fleet = Fleet::load(State {
         head,
         resources,
         ..State::default()
     })
-    .map_err(KeepError::Content)?;
+    .map_err(SnapshotFileError::Content)?;
     let age = jiff::Timestamp::now().duration_since(at);
-    Ok(Some(Kept {
+    Ok(Some(Saved {
         fleet,
         age: age.try_into().unwrap_or_default(),
     }))
 }
 
-/// Writes the file anew, which is there when it is whole.
+/// Writes the file. Until it is complete, the previous one stays.
 fn write(path: &Path, fleet: &Fleet, age: Duration) -> io::Result<()> {
-    let draft = Draft::create(path)?;
-    let mut out = BufWriter::new(GzEncoder::new(&draft.file, Compression::fast()));
+    let partial = PartialFile::create(path)?;
+    let mut out = BufWriter::new(GzEncoder::new(&partial.file, Compression::fast()));
     let mut add = |line: &Line| {
         serde_json::to_writer(&mut out, line)?;
         out.write_all(b"\n")
@@ -133,36 +135,36 @@ fn write(path: &Path, fleet: &Fleet, age: Duration) -> io::Result<()> {
     }
     add(&Line::End(count))?;
     out.into_inner()?.finish()?;
-    draft.keep(path)
+    partial.finish(path)
 }
 
-/// Keeps the file at what is served, until the server stops.
-pub async fn keep(app: Arc<App>, path: &Path) {
-    let mut kept: Option<(Head, Instant)> = None;
-    let mut pause = LOOK_EVERY;
-    let mut complained = false;
+/// Writes the file again when the snapshot changes, until the server stops.
+pub async fn keep_current(app: Arc<App>, path: &Path) {
+    let mut saved: Option<(Head, Instant)> = None;
+    let mut pause = CHECK_EVERY;
+    let mut has_warned = false;
     loop {
         let stops = tokio::time::timeout(pause, app.stops()).await.is_ok();
-        pause = LOOK_EVERY;
+        pause = CHECK_EVERY;
         let (fleet, age) = (app.fleet(), app.status().age());
-        let due = match kept {
+        let due = match saved {
             Some((head, at)) => head != fleet.head() || (!app.status().is_stale() && at.elapsed() > WRITE_EVERY),
-            // What was not served from the store is in the file already.
+            // A snapshot that does not come from the store comes from the file.
             None => !app.status().is_stale(),
         };
-        // Never over a copy that is whole.
+        // A damaged fleet never replaces an intact copy.
         if due && fleet.damage().is_none() {
             let (started, head, path) = (Instant::now(), fleet.head(), path.to_owned());
             let written = tokio::task::spawn_blocking(move || write(&path, &fleet, age)).await;
             match written.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
                 Ok(()) => {
-                    debug!(%head, "kept the snapshot");
-                    kept = Some((head, Instant::now()));
-                    complained = false;
+                    debug!(%head, "wrote SNAPSHOT_FILE");
+                    saved = Some((head, Instant::now()));
+                    has_warned = false;
                 }
-                Err(error) if !complained => {
+                Err(error) if !has_warned => {
                     warn!(%error, "SNAPSHOT_FILE cannot be written");
-                    complained = true;
+                    has_warned = true;
                 }
                 Err(_) => {}
             }
@@ -197,20 +199,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_as_it_was() {
+    fn a_file_is_read_back_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.gz");
         assert!(read(&path).unwrap().is_none());
         let fleet = demo();
         write(&path, &fleet, Duration::from_secs(90)).unwrap();
-        let kept = read(&path).unwrap().unwrap();
-        assert_eq!(kept.fleet.head(), fleet.head());
-        assert!(kept.fleet.resources().eq(fleet.resources()));
-        assert!((90..95).contains(&kept.age.as_secs()), "{:?}", kept.age);
+        let saved = read(&path).unwrap().unwrap();
+        assert_eq!(saved.fleet.head(), fleet.head());
+        assert!(saved.fleet.resources().eq(fleet.resources()));
+        assert!((90..95).contains(&saved.age.as_secs()), "{:?}", saved.age);
     }
 
     #[test]
-    fn a_file_that_was_cut_or_damaged_is_refused() {
+    fn a_file_that_was_cut_off_or_damaged_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.gz");
         write(&path, &demo(), Duration::ZERO).unwrap();
