@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny advisories firestone generate verify docs docs-check bench scale soak fuzz clean
+.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny advisories firestone openapi clients generate verify docs docs-check bench scale soak fuzz clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -25,7 +25,7 @@ demo-local: ## Real clusters and the real Flux without containers, left running 
 	scripts/go.sh
 	e2e/run.sh demo
 
-test: lint verify deny firestone ## Everything that must hold before a change lands.
+test: lint verify deny firestone openapi ## Everything that must hold before a change lands.
 	scripts/debian.sh curl diff:diffutils awk:gawk git
 	scripts/postgres.sh
 	cargo test --workspace
@@ -59,6 +59,9 @@ advisories: ## Known vulnerabilities of the dependencies (needs the advisory dat
 
 firestone: $(PYTHON_TOOLS)/ready ## The shipped kinds are valid Firestone resources; the OpenAPI document is valid.
 	scripts/check-firestone.sh $(PYTHON_TOOLS)/bin
+
+openapi: $(PYTHON_TOOLS)/ready ## The server does what its OpenAPI document says: schemathesis against the real server (2 minutes).
+	scripts/check-openapi.sh $(PYTHON_TOOLS)/bin
 
 # What is written from definitions: the file, and the command that writes it.
 GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md

@@ -224,8 +224,9 @@ pub fn confirmation(headers: &HeaderMap) -> Result<Confirmation, Problem> {
             .ok_or_else(|| Problem::bad_request("If-Plan-Match must be the `plan` of a dry run: 64 hexadecimal digits"))
     });
     let removals = one("x-confirm-removals")?.map(|text| {
-        let number = text.parse::<usize>();
-        number.map_err(|_| Problem::bad_request("X-Confirm-Removals must be a number of clusters"))
+        let number = text.parse::<u64>().ok().filter(|number| *number <= MOST_NUMBER);
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        number.ok_or_else(|| Problem::bad_request("X-Confirm-Removals must be a number of clusters"))
     });
     Ok(Confirmation {
         removals: removals.transpose()?,

@@ -47,7 +47,8 @@ pub fn cluster_manifests(kinds: &Kinds) -> Operation {
         "items": array(any_object()),
     });
     let forms = [
-        ("application/yaml", text()),
+        // Nothing at all is YAML for null.
+        ("application/yaml", json!({"type": "string", "nullable": true})),
         ("application/json", object(&["apiVersion", "kind", "items"], list)),
     ];
     let summary = "The Kubernetes objects that the cluster renders from its inputs, as Flux Operator renders them.";

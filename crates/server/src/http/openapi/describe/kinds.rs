@@ -60,7 +60,10 @@ pub fn get_kind(_: &Kinds) -> Operation {
 
 pub fn put_kind(_: &Kinds) -> Operation {
     let body = json!({
-        "kind": {"type": "string", "description": "The name of the kind, as in the path."},
+        "kind": {
+            "type": "string", "pattern": "^[a-z][a-z0-9_]*$", "maxLength": 63,
+            "description": "The name of the kind, as in the path.",
+        },
         "schema": {"type": "object", "description": "What the resources look like: a Firestone schema."},
     });
     instance(Operation::new(KINDS, "put_kind", "Add a kind to the running fleet, or change one.").writes())

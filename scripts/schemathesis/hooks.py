@@ -1,0 +1,15 @@
+"""How schemathesis reads the replies of this API."""
+
+import schemathesis
+
+
+@schemathesis.deserializer("application/yaml")
+def yaml_as_text(context, response):
+    """The document describes YAML replies as text: manifests are several YAML documents in one reply."""
+    return response.content.decode("utf-8")
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    """HTTP servers ignore headers that they do not know, so a request with one is not an invalid request."""
+    return "x-schemathesis-unknown-property" not in (case.headers or {})
