@@ -140,3 +140,17 @@ fn rust_files(place: &Path) -> Vec<PathBuf> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .collect()
 }
+
+/// rust-toolchain.toml decides. The image and the lowest version that Cargo accepts name the same release.
+#[test]
+fn the_toolchain_is_the_same_everywhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+    let pinned = read("rust-toolchain.toml");
+    let pinned = pinned.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+    let release = pinned.trim_matches('"').rsplit_once('.').unwrap().0;
+    let cargo = format!("rust-version = \"{release}\"");
+    assert!(read("Cargo.toml").contains(&cargo), "Cargo.toml: expected {cargo}");
+    let image = format!("FROM rust:{release}-");
+    assert!(read("Dockerfile").contains(&image), "Dockerfile: expected {image}");
+}
