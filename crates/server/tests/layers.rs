@@ -154,3 +154,32 @@ fn the_toolchain_is_the_same_everywhere() {
     let image = format!("FROM rust:{release}-");
     assert!(read("Dockerfile").contains(&image), "Dockerfile: expected {image}");
 }
+
+/// Each walk of ARCHITECTURE.md names files that exist, and each of them once: a reader follows it without a step back.
+#[test]
+fn the_walks_name_each_file_once() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let walks: Vec<&str> = text
+        .split("\n## ")
+        .filter(|part| part.starts_with("The walk of"))
+        .collect();
+    assert_eq!(walks.len(), 3);
+    for walk in walks {
+        let (title, _) = walk.split_once('\n').unwrap();
+        let steps = walk
+            .lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("   "));
+        let steps: String = steps.collect::<Vec<_>>().join("\n");
+        let names = steps.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs"));
+        let mut seen = Vec::new();
+        for name in names.filter(|name| name.contains('/') || *name == "main.rs" || *name == "tokens.rs") {
+            assert!(!seen.contains(&name), "{title} names {name} twice");
+            let crates = root.join("crates");
+            let places = [crates.join("server/src").join(name), crates.join(name)];
+            assert!(places.iter().any(|place| place.exists()), "{title}: there is no {name}");
+            seen.push(name);
+        }
+        assert!(seen.len() > 5, "{title} names {seen:?}");
+    }
+}
