@@ -1,4 +1,4 @@
-//! Whether a log is what was written, and the state what it adds up to.
+//! Checks that a log is unchanged, and that the state is the one that the log leads to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,35 +7,33 @@ use sha2::{Digest as _, Sha256};
 
 use crate::log::{Checkpoint, Digest, Head, Resource, Revision, RevisionRecord};
 
-/// Where a store is not what was written. Each prints as one line.
+/// A place where a store differs from what was written. Each prints as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    #[error("revision {expected} is missing: {found} comes in its place")]
+    #[error("revision {expected} is missing: revision {found} follows instead")]
     Missing { expected: Revision, found: Revision },
-    #[error(
-        "revision {0} is not what was written: its digest does not follow from its content and the revision before it"
-    )]
+    #[error("revision {0} was changed: its digest does not match its content and the revision before it")]
     Changed(Revision),
     #[error("the log ends at revision {head}, before the anchor at {anchor}: its end was cut off")]
     Cut { head: Revision, anchor: Revision },
     #[error("revision {0} has another digest than the anchor: the log was rewritten")]
     Rewritten(Revision),
     #[error(
-        "the log begins after revision {begins}: an anchor at {anchor} can no longer be compared, take a later one"
+        "the log begins after revision {begins}: the anchor at {anchor} cannot be checked any more; use a later one"
     )]
     Forgotten { begins: Revision, anchor: Revision },
-    #[error("{name} is not what revision {revision} left: the state was changed")]
+    #[error("{name} differs from revision {revision}: the state was changed")]
     Differs { name: String, revision: Revision },
-    #[error("{name} is gone, though revision {revision} left it: the state was changed")]
+    #[error("{name} is missing, but revision {revision} has it: the state was changed")]
     Gone { name: String, revision: Revision },
-    #[error("{name} is there, though revision {revision} deleted it: the state was changed")]
+    #[error("{name} exists, but revision {revision} deleted it: the state was changed")]
     Undead { name: String, revision: Revision },
-    #[error("{name} is there, though no revision made it: the state was changed")]
+    #[error("{name} exists, but no revision created it: the state was changed")]
     Unknown { name: String },
-    #[error("{name} is there twice")]
+    #[error("{name} exists twice")]
     Twice { name: String },
     #[error(
-        "what no revision after {0} touched is not what it was at the checkpoint there: the state or the checkpoint was changed"
+        "the resources that did not change since the checkpoint at revision {0} do not match it: the state or the checkpoint was changed"
     )]
     Checkpoint(Revision),
 }
@@ -45,15 +43,15 @@ type Key = (Arc<str>, Arc<str>);
 /// What the log says about one resource.
 #[derive(Debug)]
 struct Story {
-    /// Its body where the log begins.
+    /// The digest of its body where the log begins.
     began: Option<Digest>,
     now: Option<(Digest, Option<Arc<str>>)>,
-    /// The last revision that touched it. Zero: none.
+    /// The last revision that changed it; zero if none did.
     by: Revision,
     seen: bool,
 }
 
-/// Takes a log in its order, then the state in any, and says where they break. Holds a digest for each resource, never a
+/// Reads a log in its order, then the state in any order, and reports where they break. It keeps a digest per resource, never a
 /// document.
 #[derive(Debug)]
 pub struct Audit {
@@ -64,18 +62,18 @@ pub struct Audit {
     resources: u64,
 }
 
-/// What a log and a state that fit together add up to.
+/// The result of an audit without findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
     pub begins: Head,
     pub head: Head,
-    /// Stands for the resources where the log begins.
+    /// The digest of the resources where the log begins.
     pub state: Digest,
     pub resources: u64,
 }
 
 impl Audit {
-    /// For a log that begins after `begins`, of which somebody noted `anchors`.
+    /// For a log that begins after `begins`. `anchors` are heads of it that were noted elsewhere.
     pub fn new(begins: Head, anchors: &[Head]) -> Result<Self, Broken> {
         for anchor in anchors {
             if anchor.revision < begins.revision {
@@ -100,14 +98,14 @@ impl Audit {
         self.head
     }
 
-    /// The next revision, which must be sound.
+    /// Reads the next revision, and fails if it is broken.
     pub fn record(&mut self, record: &RevisionRecord) -> Result<(), Broken> {
         self.check(record)?;
         self.take(record);
         self.compare_anchors()
     }
 
-    /// The next revision. Whatever is wrong with it is added to `found`.
+    /// Reads the next revision, and adds its problems to `found`.
     pub fn try_record(&mut self, record: &RevisionRecord, found: &mut Vec<Broken>) {
         found.extend(self.check(record).err());
         self.take(record);
@@ -155,7 +153,7 @@ impl Audit {
         }
     }
 
-    /// The next resource, after the last revision.
+    /// Reads the next resource, after the last revision.
     pub fn resource(&mut self, resource: &Resource) -> Result<(), Broken> {
         let name = || format!("{}/{}", resource.kind, resource.id);
         let body = fingerprint(resource.body.as_str());
@@ -187,14 +185,14 @@ impl Audit {
         }
     }
 
-    /// After the last resource.
+    /// Ends the audit, after the last resource.
     pub fn end(self) -> Result<Sum, Broken> {
         let mut found = Vec::new();
         let sum = self.try_end(&mut found);
         found.into_iter().next().map_or(Ok(sum), Err)
     }
 
-    /// After the last resource. Whatever is wrong is added to `found`.
+    /// Ends the audit, and adds its problems to `found`.
     pub fn try_end(self, found: &mut Vec<Broken>) -> Sum {
         let beyond = self
             .anchors
@@ -230,7 +228,7 @@ impl Audit {
 }
 
 impl Sum {
-    /// Holds the state where the log begins against what the checkpoint there says of it.
+    /// Compares the state where the log begins with the checkpoint there.
     pub fn compare(&self, checkpoint: Option<Checkpoint>) -> Result<(), Broken> {
         match checkpoint {
             Some(checkpoint) if checkpoint.head != self.begins || checkpoint.state != self.state => {

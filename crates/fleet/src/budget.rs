@@ -1,7 +1,7 @@
-//! The removal budget: how many clusters a change may take something from before a person has to say that it is meant.
+//! The removal budget: the number of clusters that may lose something before a person has to confirm it.
 //!
-//! A loop of small changes is one large change, so what was removed lately counts too. Each revision keeps what it removed, so
-//! all writers share one budget, across processes and restarts.
+//! A loop of small changes is one large change, so recent removals count too. Each revision records what it removed, so all writers
+//! share one budget, across processes and restarts.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::judge::Guard;
 use crate::log::Removed;
 use crate::refusal::{Reason, Refusal, Removals, some_of};
 
-/// What was removed lately without being confirmed.
+/// Recent removals that were not confirmed.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
-    /// When a cluster last lost something, and whether that was its deletion, which counts once more.
+    /// When a cluster last lost something. The flag is set for its deletion, which counts separately.
     last: BTreeMap<(String, bool), String>,
 }
 
 impl Removed {
-    /// What an effect takes away.
+    /// The clusters that lose something by an effect.
     pub fn by(effect: &Effect) -> Removed {
         let mut removed = Removed::default();
         for cluster in effect.clusters.iter().filter(|cluster| cluster.loses()) {
@@ -39,7 +39,7 @@ impl Removed {
 }
 
 impl Recent {
-    /// Takes note of a revision. What was confirmed does not use up the window.
+    /// Adds a revision. Confirmed removals do not count.
     pub fn add(&mut self, at: &str, removed: &Removed) {
         if removed.confirmed {
             return;
@@ -52,12 +52,12 @@ impl Recent {
         }
     }
 
-    /// Forgets what lies before `since`, a time as revisions have it.
+    /// Forgets removals up to `since`, in the format of revisions.
     pub fn forget(&mut self, since: &str) {
         self.last.retain(|_, at| at.as_str() > since);
     }
 
-    /// How many clusters lose something since then, with one more change.
+    /// The number of clusters that lost something after `since`, including one more change.
     pub fn with(&self, since: &str, removed: &Removed) -> usize {
         let recent = self
             .last
@@ -71,16 +71,16 @@ impl Recent {
     }
 }
 
-/// What a change removes, as the log is to keep it, and how that stands to the budget.
+/// A change compared with the budget.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) removed: Removed,
     pub(crate) removals: Removals,
-    /// Why it is refused, if it removes more than is meant.
+    /// Why it is refused, if it removes too much.
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// Holds a change against the budget.
+/// Compares a change with the budget.
 pub(crate) fn hold(effect: &Effect, guard: Guard<'_>) -> Held {
     let mut removed = Removed::by(effect);
     let removals = Removals {
@@ -93,7 +93,7 @@ pub(crate) fn hold(effect: &Effect, guard: Guard<'_>) -> Held {
             removed.confirmed = removals.count > 0;
             (confirmed != removals.count).then(|| {
                 format!(
-                    "this removes something from {}, not from {confirmed}",
+                    "this removes something from {}, but {confirmed} confirmed",
                     clusters(removals.count)
                 )
             })
@@ -113,7 +113,7 @@ pub(crate) fn hold(effect: &Effect, guard: Guard<'_>) -> Held {
     }
 }
 
-/// By how much a change that nobody confirmed exceeds the budget, if it does.
+/// How an unconfirmed change exceeds the budget, if it does.
 fn excess(effect: &Effect, removals: Removals) -> Option<String> {
     let Removals { count, window, budget } = removals;
     let most = budget.filter(|most| count > 0 && window.max(count) > *most)?;
@@ -123,7 +123,7 @@ fn excess(effect: &Effect, removals: Removals) -> Option<String> {
     Some(match count > most {
         true => format!("{this}, more than the budget of {most}; {how}"),
         false => {
-            format!("{this}; with what was removed lately, that makes {window}, more than the budget of {most}; {how}")
+            format!("{this}; with recent removals that makes {window}, more than the budget of {most}; {how}")
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Which resources a damaged store no longer has as they were written, and what may still be answered without them.
+//! Which resources of a damaged store are missing or wrong, and what may still be answered without them.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -9,23 +9,23 @@ use crate::json::Json;
 use crate::kind::KINDS;
 use crate::log::{Digest, Head, Resource, Revision, RevisionRecord};
 
-/// What a damaged row may keep from being served.
+/// What a damaged row may hide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hides {
     /// This resource.
     Resource(Arc<str>, Arc<str>),
-    /// A resource of a kind that is not known.
+    /// A resource of unknown kind and id.
     Something,
-    /// No resource: the row is one too many, or its document is known to be right all the same.
+    /// No resource: the row is superfluous, or its document is correct nevertheless.
     Nothing,
 }
 
-/// One place where a store is not what was written.
+/// One damaged place of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
     pub hides: Hides,
     pub detail: String,
-    /// The revision of the log that has the document of the row, and its item.
+    /// The revision of the log that has the document of the row, and the document's digest.
     pub logged: Option<(Revision, Digest)>,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for Damaged {
     }
 }
 
-/// What is wrong with the state that a store holds. Empty: nothing.
+/// The damage of a store's state. Empty if there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     pub rows: Vec<Damaged>,
-    /// Why it is not known which resources are damaged, if so: then nothing is served.
+    /// Set if it is not known which resources are damaged, and why: then nothing is served.
     pub everywhere: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Damage {
         self.rows.is_empty() && self.everywhere.is_none()
     }
 
-    /// How many places are damaged.
+    /// The number of damaged places.
     pub fn count(&self) -> usize {
         self.rows.len() + usize::from(self.everywhere.is_some())
     }
@@ -65,7 +65,7 @@ impl Damage {
         self.everywhere.is_some() || self.rows.iter().any(|row| row.may_hide(kind))
     }
 
-    /// Whether a resource may be missing that is none of `definitions`: a cluster, or what else stands for a DNS name.
+    /// Whether a resource other than a definition may be missing: a cluster, a decommission or a released name.
     pub fn hides_names(&self, is_definition: impl Fn(&str) -> bool) -> bool {
         let hides = |row: &Damaged| match &row.hides {
             Hides::Resource(kind, _) => !is_definition(kind),
@@ -75,7 +75,7 @@ impl Damage {
         self.everywhere.is_some() || self.rows.iter().any(hides)
     }
 
-    /// Whether no answer can be trusted: kinds decide what all the others mean.
+    /// Whether no answer can be trusted. A missing kind is enough: kinds decide what all other resources mean.
     pub fn hides_everything(&self) -> bool {
         let is_kind = |row: &Damaged| matches!(&row.hides, Hides::Resource(kind, _) if &**kind == KINDS);
         self.everywhere.is_some() || self.rows.iter().any(is_kind)
@@ -98,12 +98,12 @@ impl Damaged {
     }
 }
 
-/// A row of the state that is not what was written.
+/// A damaged row of the state.
 #[derive(Clone, Debug)]
 pub struct BadRow {
-    /// What can be read of it.
+    /// The readable part.
     pub found: Option<Resource>,
-    /// The item in its digest column.
+    /// The document's digest, from the digest column.
     pub stored: Option<Digest>,
     pub detail: String,
 }
@@ -116,8 +116,8 @@ impl BadRow {
 
     fn name(&self) -> String {
         match &self.found {
-            Some(found) => format!("a row that reads {}/{}", found.kind, found.id),
-            None => "a row that cannot be read".to_owned(),
+            Some(found) => format!("the row of {}/{}", found.kind, found.id),
+            None => "an unreadable row".to_owned(),
         }
     }
 }
@@ -127,7 +127,7 @@ type Key = (Arc<str>, Arc<str>);
 /// A document and its origin.
 pub type Logged = (Json, Option<Arc<str>>);
 
-/// What a log leaves, as far as it is sound: a digest for each resource, and the documents that are wanted.
+/// The result of replaying a log, as far as it is intact: a digest for each resource, and the wanted documents.
 #[derive(Debug, Default)]
 pub struct Replay {
     begins: Head,
@@ -138,7 +138,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Of a log that begins after `begins`.
+    /// Replays a log that begins after `begins`.
     pub fn new(begins: Head) -> Self {
         Replay {
             begins,
@@ -147,7 +147,7 @@ impl Replay {
         }
     }
 
-    /// The same, which keeps the documents with these items.
+    /// The same, and keeps the documents with these digests.
     pub fn wanting(begins: Head, items: impl IntoIterator<Item = Digest>) -> Self {
         let wanted = items.into_iter().map(|item| (item, None)).collect();
         Replay {
@@ -156,12 +156,12 @@ impl Replay {
         }
     }
 
-    /// Part of the log cannot be read.
+    /// Records that a part of the log cannot be read.
     pub fn broken(&mut self) {
         self.broken = true;
     }
 
-    /// Whether the next revision is sound. One that is not changes nothing.
+    /// Reads the next revision, and says whether it is intact. A broken one changes nothing.
     pub fn record(&mut self, record: &RevisionRecord) -> bool {
         let follows = record.revision == self.head.revision.next();
         let sound = follows && record.chained(self.head.digest) == record.digest;
@@ -181,19 +181,19 @@ impl Replay {
         true
     }
 
-    /// Whether this is all that the state at `head` was made from.
+    /// Whether the log is complete up to `head`.
     fn is_whole(&self, head: Head) -> bool {
         !self.broken && self.begins == Head::default() && self.head == head
     }
 
-    /// A document that was wanted, and its origin.
+    /// A wanted document, and its origin.
     pub fn document(&self, item: Digest) -> Option<&Logged> {
         self.wanted.get(&item)?.as_ref()
     }
 }
 
-/// Finds what is damaged. `total` is what the resources at `head` must add up to, if that can be read; `sound` the rows that match
-/// their digests. Returns the resources that are known to be as they were written, and what is wrong with the rest.
+/// Finds the damage. `total` is the expected total of the resources at `head`, if it can be read; `sound` are the rows that match
+/// their digests. Returns the resources that are known to be correct, and the damage of the rest.
 pub fn localise(
     head: Head,
     total: Option<Total>,
@@ -205,13 +205,13 @@ pub fn localise(
         return by_log(total, sound, &bad, log);
     }
     let Some(total) = total else {
-        let detail = "the digest of the state is damaged, and the log is not whole: it cannot be told what is missing";
+        let detail = "the digest of the state is damaged and the log is incomplete, so it is unknown which resources are missing";
         return nowhere(detail, bad);
     };
     by_total(total, sound, bad, log)
 }
 
-/// The log says what each resource must be.
+/// With a complete log: it has the digest of each resource.
 fn by_log(total: Option<Total>, sound: Vec<Resource>, bad: &[BadRow], log: &Replay) -> (Vec<Resource>, Damage) {
     let mut damage = Damage::default();
     let mut kept = Vec::with_capacity(sound.len());
@@ -225,10 +225,10 @@ fn by_log(total: Option<Total>, sound: Vec<Resource>, bad: &[BadRow], log: &Repl
                 kept.push(resource);
                 continue;
             }
-            Some((expected, _)) if *expected == this => format!("{name} is there twice"),
-            Some((Some(_), revision)) => format!("{name} is older than revision {revision} left it"),
-            Some((None, revision)) => format!("{name} is there, though revision {revision} deleted it"),
-            None => format!("{name} is there, though no revision made it"),
+            Some((expected, _)) if *expected == this => format!("{name} exists twice"),
+            Some((Some(_), revision)) => format!("{name} is older than revision {revision} of it"),
+            Some((None, revision)) => format!("{name} exists, but revision {revision} deleted it"),
+            None => format!("{name} exists, but no revision created it"),
         };
         damage.rows.push(Damaged {
             hides: Hides::Nothing,
@@ -238,7 +238,7 @@ fn by_log(total: Option<Total>, sound: Vec<Resource>, bad: &[BadRow], log: &Repl
     }
     for row in bad {
         let detail = format!("{} is damaged: {}", row.name(), row.detail);
-        // Its document may be right all the same.
+        // Its document may still be correct.
         let right = row.found.as_ref().zip(row.computed()).and_then(|(found, computed)| {
             let key = (found.kind.clone(), found.id.clone());
             let (expected, revision) = log.last.get(&key)?;
@@ -255,7 +255,7 @@ fn by_log(total: Option<Total>, sound: Vec<Resource>, bad: &[BadRow], log: &Repl
         if !seen.contains(&(kind.clone(), id.clone())) {
             damage.rows.push(Damaged {
                 hides: Hides::Resource(kind.clone(), id.clone()),
-                detail: format!("its row is damaged or gone, though revision {revision} left it"),
+                detail: format!("its row is damaged or missing, but revision {revision} has it"),
                 logged: Some((*revision, left)),
             });
         }
@@ -263,7 +263,7 @@ fn by_log(total: Option<Total>, sound: Vec<Resource>, bad: &[BadRow], log: &Repl
     if total != Some(expected) {
         damage.rows.push(Damaged {
             hides: Hides::Nothing,
-            detail: "the digest of the state is not what the log adds up to".to_owned(),
+            detail: "the digest of the state does not match the log".to_owned(),
             logged: None,
         });
     }
@@ -271,7 +271,7 @@ fn by_log(total: Option<Total>, sound: Vec<Resource>, bad: &[BadRow], log: &Repl
     (kept, damage)
 }
 
-/// The total says which items there must be. The log, as far as there is one, names them.
+/// With the expected total: it decides whether a set of digests is complete. The log, as far as there is one, names them.
 fn by_total(total: Total, sound: Vec<Resource>, bad: Vec<BadRow>, log: &Replay) -> (Vec<Resource>, Damage) {
     let item_of = |resource: &Resource| item(&resource.kind, &resource.id, &resource.body);
     let mut present = Total::default();
@@ -279,7 +279,7 @@ fn by_total(total: Total, sound: Vec<Resource>, bad: Vec<BadRow>, log: &Replay) 
     if let Some(items) = explain(total, present, &bad) {
         return named(sound, bad, &items, log);
     }
-    // Rows may be lost or old: what the log knows of takes their place.
+    // Rows may be lost or old: replace them by the digests of the log.
     let is_expected = |resource: &Resource| {
         let key = (resource.kind.clone(), resource.id.clone());
         let logged = log.last.get(&key);
@@ -293,21 +293,20 @@ fn by_total(total: Total, sound: Vec<Resource>, bad: Vec<BadRow>, log: &Replay) 
     let mut present = Total::default();
     present.extend(kept.iter().map(item_of).chain(missing.iter().map(|(_, item, _)| *item)));
     if present != total {
-        let detail =
-            "rows are lost, or older than they should be, and the log does not reach back far enough to tell which";
+        let detail = "rows are missing or outdated, and the log does not go back far enough to tell which";
         return nowhere(detail, bad);
     }
     let mut damage = Damage::default();
     for ((kind, id), item, revision) in missing {
         damage.rows.push(Damaged {
             hides: Hides::Resource(kind.clone(), id.clone()),
-            detail: format!("its row is damaged or gone, though revision {revision} left it"),
+            detail: format!("its row is damaged or missing, but revision {revision} has it"),
             logged: Some((revision, item)),
         });
     }
     let old = old
         .iter()
-        .map(|one| format!("{}/{} is older than the log left it, or deleted", one.kind, one.id));
+        .map(|one| format!("{}/{} is outdated or deleted, by the log", one.kind, one.id));
     let bad = bad
         .iter()
         .map(|row| format!("{} is damaged: {}", row.name(), row.detail));
@@ -320,9 +319,9 @@ fn by_total(total: Total, sound: Vec<Resource>, bad: Vec<BadRow>, log: &Replay) 
     (kept, damage)
 }
 
-/// The item of each damaged row, if with them the total comes out right: then no other row is lost or old.
+/// The digest of each damaged row, if the total is right with them: then no other row is lost or old.
 fn explain(total: Total, present: Total, bad: &[BadRow]) -> Option<Vec<Digest>> {
-    // Either the document is damaged or the digest; for more rows than this, only the former is tried.
+    // Either the document is damaged or its digest. With more rows than this, only the former is tried.
     const MOST: usize = 10;
     let choices = if bad.len() <= MOST { 1_u32 << bad.len() } else { 1 };
     (0..choices).find_map(|choice| {
@@ -337,7 +336,7 @@ fn explain(total: Total, present: Total, bad: &[BadRow]) -> Option<Vec<Digest>> 
     })
 }
 
-/// Names the damaged rows by the items that they must have.
+/// Names the damaged rows by the digests that they must have.
 fn named(mut sound: Vec<Resource>, bad: Vec<BadRow>, items: &[Digest], log: &Replay) -> (Vec<Resource>, Damage) {
     let logged = log.last.iter();
     let logged = logged.filter_map(|(key, (item, revision))| Some(((*item)?, (key, *revision))));

@@ -1,20 +1,20 @@
-//! References and dependencies to definitions that do not exist. A seed or an older database may hold some; no ordinary write
-//! makes one. A rollback may, where there was one in the state that it restores.
+//! References to and dependencies on missing definitions. A seed or an older database may have some; no ordinary write creates one.
+//! A rollback may, if the state that it restores had one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::snapshot::Fleet;
 
-/// Per missing definition, by its kind and id: the ids of those that name it.
+/// Per missing definition (kind and id): the ids of the resources that name it.
 type Holders = BTreeMap<(Arc<str>, Arc<str>), BTreeSet<Arc<str>>>;
 
 /// Everything that dangles in one fleet.
 #[derive(Clone, Debug, Default)]
 pub struct Dangling {
-    /// Clusters with a reference to it.
+    /// Clusters with a reference to the definition.
     references: Holders,
-    /// Definitions of the same kind that depend on it.
+    /// Definitions of the same kind that depend on the definition.
     dependencies: Holders,
 }
 
@@ -46,7 +46,7 @@ impl Dangling {
         holds(&self.references, kind, id, cluster)
     }
 
-    /// Whether `definition` depends on a missing one of its kind.
+    /// Whether `definition` depends on a missing definition of its kind.
     pub(crate) fn depends(&self, definition: &str, kind: &Arc<str>, id: &str) -> bool {
         holds(&self.dependencies, kind, id, definition)
     }

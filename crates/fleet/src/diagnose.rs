@@ -1,4 +1,4 @@
-//! What is accepted and will not do what its author hopes: dangling references, dependencies that stall, patches for nothing.
+//! Problems of accepted documents: dangling references, dependencies that stall, patches without effect.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ use crate::snapshot::{Cluster, Fleet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// The problem's class: `dangling`, `stalled`, `unused`, `ignored`, `contract`; of what is rendered, `template`, `duplicate`,
-    /// `unmet`.
+    /// `dangling`, `stalled`, `unused`, `ignored` or `contract`; for rendered manifests, `template`, `duplicate` or `unmet`.
     pub code: &'static str,
     pub kind: String,
     pub id: String,
@@ -20,7 +19,7 @@ pub struct Diagnostic {
 }
 
 impl Fleet {
-    /// Everything noteworthy about one cluster, in the order of its references.
+    /// The problems of one cluster, in the order of its references.
     pub fn diagnose(&self, cluster: &Cluster) -> Vec<Diagnostic> {
         let document = cluster.document().body.parse();
         let mut found = Vec::new();
@@ -120,7 +119,7 @@ impl Fleet {
     }
 }
 
-/// What an input has and the object that Flux makes of it has no use for.
+/// Fields and patches of an input that have no effect on the object that Flux makes of it.
 fn ignored(kind: &Kind, effective: &Effective<'_>) -> Vec<Diagnostic> {
     let Some(rule) = effective.render() else {
         return Vec::new();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::refusal::segment;
 
-/// One field that differs. What is absent is `None`, which null is not.
+/// One field that differs. `None` is an absent value; null is a value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     pub pointer: String,
@@ -24,7 +24,7 @@ impl Difference {
         out.into()
     }
 
-    /// `"2" -> "3"`, or the one value that there is.
+    /// `"2" -> "3"`, or the only value.
     pub fn describe(&self) -> String {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => format!("{before} -> {after}"),
@@ -35,7 +35,7 @@ impl Difference {
     }
 }
 
-/// What differs between two documents. Either may be absent. References are told apart by their id, not by their place.
+/// The differences between two documents, either of which may be absent. References are matched by id, not by position.
 pub fn differences(before: Option<&Value>, after: Option<&Value>) -> Vec<Difference> {
     let mut found = Vec::new();
     let empty = json!({});
@@ -102,7 +102,7 @@ fn walk(at: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec
     }
 }
 
-/// The items of an array by their ids, when each has one of its own.
+/// The items of an array by id, if each has one and all differ.
 fn by_id(items: &[Value]) -> Option<Vec<(&str, &Value)>> {
     let ids: Option<Vec<_>> = items
         .iter()
@@ -116,7 +116,7 @@ fn by_id(items: &[Value]) -> Option<Vec<(&str, &Value)>> {
     unique.then_some(ids)
 }
 
-/// Whether items that both have stand in another order.
+/// Whether the items that both arrays have are in another order.
 fn moved(old: &[(&str, &Value)], new: &[(&str, &Value)]) -> bool {
     let kept = |all: &[(&str, &Value)], other: &[(&str, &Value)]| -> Vec<String> {
         let shared = all.iter().filter(|(id, _)| other.iter().any(|(known, _)| known == id));

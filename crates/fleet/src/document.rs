@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::json::Json;
 
-/// The version of a document: a digest of its content, so that every replica and every mirror gives the same one.
+/// The version of a document: a digest of its content, so it is the same on every replica and mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Etag(pub u128);
 
@@ -24,7 +24,7 @@ impl Etag {
     }
 }
 
-/// As it stands in an `ETag` header, quotes included.
+/// As in an `ETag` header, including the quotes.
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{:032x}\"", self.0)

@@ -1,4 +1,4 @@
-//! Documents in files: seeds, and resources that carry their kind with them.
+//! Documents in files: seeds, and documents that name their kind.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use crate::kind::{self, CLUSTERS, KINDS};
 use crate::operation::{Operation, Verb};
 use crate::refusal::{Violation, segment, shorten};
 
-/// A seed: one object with an array per kind. Its documents stay text until it is their turn, since a fleet as a tree of values
-/// takes ten times the memory.
+/// A seed: one object with an array per kind. Its documents stay text until they are written, because a parsed fleet takes ten
+/// times the memory.
 #[derive(Debug)]
 pub struct Seed<'a> {
     text: &'a str,
-    /// By rank, and within that as in the file.
+    /// Sorted by rank; within a rank, in the order of the file.
     documents: Vec<Document<'a>>,
     origin: Arc<str>,
 }
@@ -27,12 +27,12 @@ pub struct Seed<'a> {
 #[derive(Debug)]
 struct Document<'a> {
     kind: Arc<str>,
-    /// Its place in the array of its kind.
+    /// Its position in the array of its kind.
     index: usize,
     text: &'a RawValue,
 }
 
-/// The order of documents: kinds first, since the rest is judged by them; clusters last, since they refer to all others.
+/// The order of documents: kinds first, because they define the rest; clusters last, because they refer to the rest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Kind,
@@ -60,14 +60,14 @@ impl<'a> Seed<'a> {
         let not_json = |error: serde_json::Error| wrong(format!("is not JSON: {error}"));
         let whole: &RawValue = serde_json::from_str(text).map_err(not_json)?;
         if !whole.get().starts_with('{') {
-            return Err(wrong("a seed is one object with an array per kind".to_owned()));
+            return Err(wrong("a seed must be one object with an array per kind".to_owned()));
         }
         let Arrays(arrays) = serde_json::from_str(text).map_err(not_json)?;
         let mut errors = Vec::new();
         let mut documents = Vec::new();
         for (kind, array) in arrays {
             let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(array.get()) else {
-                errors.push(Violation::new(segment(&kind), "is an array of resources"));
+                errors.push(Violation::new(segment(&kind), "must be an array of resources"));
                 continue;
             };
             let kind: Arc<str> = kind.into();
@@ -89,8 +89,8 @@ impl<'a> Seed<'a> {
         })
     }
 
-    /// The documents in parts that can be written one after the other: kinds first, which may be none, then everything that
-    /// clusters refer to, then clusters.
+    /// The documents in parts that can be written one after the other: kinds first (possibly none), then definitions, then
+    /// clusters.
     pub fn parts(&self) -> Vec<Range<usize>> {
         let kinds = self
             .documents
@@ -117,7 +117,7 @@ impl<'a> Seed<'a> {
         parts
     }
 
-    /// The operations of some of the documents.
+    /// The operations that create a part of the documents.
     pub fn operations(&self, part: Range<usize>) -> Result<Vec<Operation>, Vec<Violation>> {
         let mut errors = Vec::new();
         let mut operations = Vec::with_capacity(part.len());
@@ -137,13 +137,13 @@ impl<'a> Seed<'a> {
         if errors.is_empty() { Ok(operations) } else { Err(errors) }
     }
 
-    /// The place of a document in the file: problems are found in operations, and fixed in files.
+    /// The pointer of a document in the file, to report a problem of its operation.
     pub fn place(&self, n: usize) -> Option<String> {
         let document = self.documents.get(n)?;
         Some(format!("{}/{}", segment(&document.kind), document.index))
     }
 
-    /// An error of one document, by the line of the file.
+    /// An error in one document, with its line in the file.
     fn in_file(&self, document: &Document<'_>, error: &serde_json::Error) -> String {
         let text = error.to_string();
         let offset = (document.text.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
@@ -159,7 +159,7 @@ impl<'a> Seed<'a> {
     }
 }
 
-/// The arrays of a seed by name, none of which is there twice.
+/// The arrays of a seed by name; no name occurs twice.
 struct Arrays<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Arrays<'a> {
@@ -176,7 +176,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arrays<'a> {
                 let mut all: Self::Value = Vec::new();
                 while let Some(name) = fields.next_key::<String>()? {
                     if all.iter().any(|(other, _)| *other == name) {
-                        return Err(A::Error::custom(format!("{:?} is there twice", shorten(name, 100))));
+                        return Err(A::Error::custom(format!("{:?} occurs twice", shorten(name, 100))));
                     }
                     all.push((name, fields.next_value()?));
                 }
@@ -187,10 +187,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arrays<'a> {
     }
 }
 
-/// The operation that a document of a file asks for: a document with a `schema` is a kind, any other says its kind.
+/// The operation for a document of a file. A document with a `schema` is a kind; any other names its kind.
 pub fn apply(mut document: Value) -> Result<Operation, Violation> {
     let Value::Object(fields) = &mut document else {
-        return Err(Violation::new("", "a document is an object"));
+        return Err(Violation::new("", "a document must be an object"));
     };
     if fields.contains_key("schema") {
         kind::name_of(&document)?;
@@ -212,7 +212,7 @@ pub fn apply(mut document: Value) -> Result<Operation, Violation> {
         )),
         _ => Err(Violation::new(
             "/kind",
-            "a document names its kind, as in \"kind\": \"clusters\"",
+            "\"kind\" is required, for example \"kind\": \"clusters\"",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The fleet as it was: made from the fleet as it is, and what the log says came before each change.
+//! The fleet at an earlier revision, from the fleet of now and the `before` of each change in the log; rollback and undo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,28 +14,28 @@ use crate::refusal::{Reason, Refusal, some_of};
 use crate::selector::Selector;
 use crate::snapshot::Fleet;
 
-/// What every resource that changed since some revision was then. Absent ones did not exist.
+/// The earlier state of every resource that changed since some revision. `None`: it did not exist.
 #[derive(Clone, Debug, Default)]
 pub struct Rewind {
     then: BTreeMap<(Arc<str>, Arc<str>), Option<Json>>,
-    /// The origins of kinds then, as far as the log still has them.
+    /// The earlier origins of kinds, as far as the log still has them.
     origins: BTreeMap<Arc<str>, Option<Arc<str>>>,
 }
 
 impl Rewind {
-    /// Takes note of the next revision after the ones before. Only what came before the first change of a resource counts.
+    /// Adds the next revision of the log. Only the first change of each resource counts.
     pub fn add(&mut self, record: &RevisionRecord) {
         record.changes.iter().for_each(|change| self.note(change));
     }
 
-    /// The same for one change, in the order of the log.
+    /// Adds the next change of the log.
     pub fn note(&mut self, change: &Change) {
         let key = (change.kind.clone(), change.id.clone());
         self.then.entry(key).or_insert_with(|| change.before.clone());
     }
 
-    /// The kinds that changed since and existed then. A record has no origin of what came before it, so the caller looks up
-    /// each kind's last change until then and passes it to [`Rewind::came_from`].
+    /// The kinds that changed since and existed then. A change does not record the origin before it, so the caller looks up each
+    /// kind's last change before, and passes its origin to [`Rewind::came_from`].
     pub fn kinds(&self) -> Vec<Arc<str>> {
         let kinds = self
             .then
@@ -44,12 +44,12 @@ impl Rewind {
         kinds.map(|((_, id), _)| id.clone()).collect()
     }
 
-    /// Notes the origin that a kind had then.
+    /// Sets the origin that a kind had then.
     pub fn came_from(&mut self, kind: Arc<str>, origin: Option<Arc<str>>) {
         self.origins.insert(kind, origin);
     }
 
-    /// The changes that lead from `now` back to then. A kind is changed when its origin is another one, too.
+    /// The changes that lead from `now` back to the earlier state. Another origin of a kind is a change too.
     pub fn changes(&self, now: &Fleet) -> Vec<Change> {
         let mut changes = Vec::new();
         for ((kind, id), then) in &self.then {
@@ -77,8 +77,8 @@ impl Rewind {
     }
 }
 
-/// The origin of a kind whose earlier changes the log does not keep any more: the present one if the document is the same, ours
-/// if it is a built-in kind of this release, and otherwise a request's.
+/// The origin of a kind whose earlier changes were compacted: the present one if the document is the same, ours if it is a built-in
+/// kind of this release, and otherwise none, as for a request.
 fn origin_of(then: &Option<Json>, now: &Option<Json>, present: &Option<Arc<str>>) -> Option<Arc<str>> {
     if then == now {
         return present.clone();
@@ -87,10 +87,10 @@ fn origin_of(then: &Option<Json>, now: &Option<Json>, present: &Option<Arc<str>>
     is_ours.then(built_in_origin)
 }
 
-/// What leads back to an earlier fleet, whatever is written until it does.
+/// A rollback or an undo. Its operations are computed when the write is checked, so other writes cannot make them stale.
 #[derive(Clone, Debug)]
 pub struct WayBack {
-    /// The fleet that it leads to; before the revision, for an undo.
+    /// The fleet to restore; for an undo, the fleet before the revision.
     pub then: Arc<Fleet>,
     pub back: Back,
 }
@@ -98,12 +98,12 @@ pub struct WayBack {
 #[derive(Clone, Debug)]
 pub enum Back {
     Rollback(Scope),
-    /// One revision, and only that.
+    /// Only this revision.
     Undo(Box<RevisionRecord>),
 }
 
 impl WayBack {
-    /// The operations that lead there from `now`.
+    /// The operations that lead from `now` to the earlier state.
     pub fn operations(&self, now: &Fleet) -> Result<Vec<Operation>, Refusal> {
         match &self.back {
             Back::Rollback(scope) => now.rollback(&self.then, scope),
@@ -112,7 +112,7 @@ impl WayBack {
     }
 }
 
-/// Which resources a rollback is about.
+/// The resources that a rollback restores.
 #[derive(Clone, Debug)]
 pub enum Scope {
     /// All of them, kinds included.
@@ -121,12 +121,12 @@ pub enum Scope {
         kind: String,
         id: String,
     },
-    /// The clusters that match, now or then.
+    /// The clusters that match a selector, now or then.
     Clusters(String),
 }
 
 impl Fleet {
-    /// The fleet at an earlier revision, from which `rewind` knows everything since.
+    /// The fleet at an earlier revision. `rewind` has every change since.
     pub fn rewound(&self, revision: Revision, rewind: &Rewind) -> Result<Fleet, String> {
         let record = RevisionRecord {
             revision,
@@ -143,15 +143,15 @@ impl Fleet {
         Ok(fleet.at(head, true))
     }
 
-    /// What restores resources as they were in `then`. Decommissions and released names are not brought back: a cluster that goes
-    /// is deleted like any other, one that is renamed releases its name, and one that comes ends what is recorded of its own.
+    /// The operations that restore resources as in `then`. Records of DNS names are not restored but follow from the clusters: a
+    /// deleted cluster is decommissioned, a renamed one releases its name, a restored one ends the record of its name.
     fn rollback(&self, then: &Fleet, scope: &Scope) -> Result<Vec<Operation>, Refusal> {
         let mut wanted = match scope {
             Scope::Fleet => self.changes_to(then),
             Scope::Resource { kind, id } => {
                 let exists = |fleet: &Fleet| fleet.document(kind, id).is_some();
                 if name_record(kind).is_some() || !(exists(self) || exists(then)) {
-                    let detail = format!("there is no {kind} \"{id}\" to roll back, neither now nor then");
+                    let detail = format!("there is no {kind} \"{id}\" to roll back: it exists neither now nor then");
                     return Err(Refusal::new(Reason::NotFound, detail));
                 }
                 self.change_to(then, kind, id).into_iter().collect()
@@ -183,7 +183,7 @@ impl Fleet {
         Ok(ids)
     }
 
-    /// Everything that differs in `then`.
+    /// The changes that lead to `then`.
     fn changes_to(&self, then: &Fleet) -> Vec<Change> {
         let restored = then.resources();
         let restored = restored.filter_map(|resource| self.change_to(then, &resource.kind, &resource.id));
@@ -193,7 +193,7 @@ impl Fleet {
         restored.chain(removed).collect()
     }
 
-    /// What makes one resource what it is in `then`. A kind is changed when its origin is another one, too.
+    /// The change that makes one resource as in `then`, if it differs. Another origin of a kind is a change too.
     fn change_to(&self, then: &Fleet, kind: &str, id: &str) -> Option<Change> {
         let body = |fleet: &Fleet| fleet.document(kind, id).map(|document| document.body);
         let origin = |fleet: &Fleet| {
@@ -215,7 +215,7 @@ impl Fleet {
         })
     }
 
-    /// What undoes one revision, and only that one. `then` is the fleet before it.
+    /// The operations that undo one revision. `then` is the fleet before it.
     fn undo(&self, then: &Fleet, record: &RevisionRecord) -> Result<Vec<Operation>, Refusal> {
         let ours = record
             .changes
@@ -235,7 +235,7 @@ impl Fleet {
         let moved: Vec<String> = moved.map(|change| format!("{}/{}", change.kind, change.id)).collect();
         if !moved.is_empty() {
             let detail = format!(
-                "revision {} cannot be undone alone: {} changed since",
+                "revision {} cannot be undone: {} changed since",
                 record.revision,
                 some_of(&moved)
             );
@@ -247,8 +247,8 @@ impl Fleet {
     }
 }
 
-/// Operations that lead where the changes do, in an order that holds: kinds come before what is of them and go after it,
-/// definitions come before clusters refer to them. What dangled then may dangle again, and kinds have the origin of then.
+/// The operations for some changes, in a valid order: kinds are put before their resources and removed after them, and definitions
+/// are put before clusters refer to them. What dangled then may dangle again; kinds get their earlier origin.
 fn restore(mut changes: Vec<&Change>, then: &Fleet) -> Vec<Operation> {
     let dangled = Arc::new(Dangling::of(then));
     changes.sort_by_key(|change| match (&*change.kind, &change.after) {

@@ -1,6 +1,6 @@
-//! Digests by which a store notices that what it reads is not what it wrote: flipped bits, lost pages, rows that came back.
+//! Digests that let a store detect damage: flipped bits, lost pages, rows that came back.
 //!
-//! They find damage, not forgery: whoever can write rows can compute them. Forgery is found by the log's chain and an anchor
+//! They find damage, not forgery: anyone who can write rows can compute them. Forgery is found by the log's chain and an anchor
 //! that was noted elsewhere.
 
 use sha2::{Digest as _, Sha256};
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::json::Json;
 use crate::log::{Change, Digest, Head, Revision, part};
 
-/// SHA-256 of one resource: kind, id and body.
+/// The item of a resource: SHA-256 of its kind, id and body.
 pub fn item(kind: &str, id: &str, body: &Json) -> Digest {
     let mut hash = Sha256::new();
     part(&mut hash, Some(kind));
@@ -17,7 +17,7 @@ pub fn item(kind: &str, id: &str, body: &Json) -> Digest {
     Digest(hash.finalize().into())
 }
 
-/// The items of a change: before and after it.
+/// The items of a resource before and after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Items {
     pub before: Option<Digest>,
@@ -47,7 +47,7 @@ impl Total {
         self.combine(item, u64::wrapping_sub);
     }
 
-    /// The total after a change.
+    /// Applies a change.
     pub fn apply(&mut self, items: Items) {
         if let Some(before) = items.before {
             self.remove(before);
@@ -78,7 +78,7 @@ impl Extend<Digest> for Total {
     }
 }
 
-/// A digest and a seal over it and what belongs to it, as a column holds them.
+/// A digest column: a digest, and a second digest (the seal) over it and related values.
 pub type Sealed = [u8; 64];
 
 fn seal(digest: [u8; 32], cover: impl FnOnce(&mut Sha256)) -> Sealed {
@@ -99,13 +99,13 @@ pub fn seal_row(item: Digest, unique: Option<&str>, origin: Option<&str>) -> Sea
     })
 }
 
-/// The item that a digest column holds, sound or not.
+/// The item in a digest column, intact or not.
 pub fn sealed_item(column: &[u8]) -> Option<Digest> {
     let sealed: &Sealed = column.try_into().ok()?;
     Some(Digest(sealed[..32].try_into().ok()?))
 }
 
-/// The column that holds the total of the resources at `head`.
+/// The column with the total of the resources at `head`.
 pub fn seal_total(total: Total, head: Head) -> Sealed {
     seal(total.to_bytes(), |hash| {
         hash.update(head.revision.0.to_be_bytes());
@@ -113,7 +113,7 @@ pub fn seal_total(total: Total, head: Head) -> Sealed {
     })
 }
 
-/// The total that such a column holds; none unless it is what was written for this head.
+/// The total in such a column, if the column is intact and belongs to this head.
 pub fn open_total(column: &[u8], head: Head) -> Option<Total> {
     let mut total = Total::default();
     total.add(sealed_item(column)?);

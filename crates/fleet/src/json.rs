@@ -1,5 +1,5 @@
-//! JSON as text in one canonical form: keys sorted, no blanks. Equal documents are equal bytes, on every replica, whatever
-//! feature flags another crate switches on in `serde_json`.
+//! JSON as text in one canonical form: keys sorted, no blanks. Equal documents are equal bytes, on every replica, whatever features
+//! of `serde_json` another crate enables.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,12 +24,13 @@ impl Json {
         Json(text.into())
     }
 
-    /// Takes text that is already canonical: what a store gives back.
+    /// Wraps text that is already canonical, such as text from a store.
     pub fn from_canonical(text: impl Into<Arc<str>>) -> Self {
         Json(text.into())
     }
 
-    /// Takes text that a store gave back once, and that was out of our hands since. None: it is no document that we keep.
+    /// Wraps text that came from a store and then left our control, such as a backup. None if it is not a document that a store
+    /// can hold.
     pub fn from_elsewhere(text: &str) -> Option<Self> {
         let value = serde_json::from_str(text).ok()?;
         (!is_too_deep(&value)).then(|| Json(text.into()))
@@ -44,18 +45,18 @@ impl Json {
         serde_json::from_str(&self.0).expect("canonical JSON parses")
     }
 
-    /// The fields of the document, each as text: a fraction of the work of reading what is in them. None: it is no object.
+    /// The fields of the document, each as text, which is much faster than parsing them. None if it is not an object.
     pub(crate) fn fields(&self) -> Option<Fields<'_>> {
         Fields::of(&self.0)
     }
 
-    /// One of them.
+    /// One field, parsed.
     pub fn field(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.fields()?.text(name)?).ok()
     }
 }
 
-/// The fields of an object by name, as canonical text: equal texts are equal values.
+/// The fields of an object by name, as canonical text: equal values have equal texts.
 #[derive(Default)]
 pub(crate) struct Fields<'a>(BTreeMap<Name<'a>, &'a RawValue>);
 
@@ -90,16 +91,16 @@ impl Serialize for Json {
     }
 }
 
-/// What was out of our hands: see [`Json::from_elsewhere`].
+/// For text that left our control: see [`Json::from_elsewhere`].
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let unkept = || serde::de::Error::custom("a document that cannot be kept");
-        Json::from_elsewhere(text.get()).ok_or_else(unkept)
+        let unusable = || serde::de::Error::custom("not a document that a store can hold");
+        Json::from_elsewhere(text.get()).ok_or_else(unusable)
     }
 }
 
-/// Parses a document that somebody sent. A name that is there twice is an error: whoever wrote it meant both.
+/// Parses a document of a request. A duplicate name is an error: one of its values would be lost.
 pub fn parse(text: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice::<Sent>(text).map(|Sent(value)| value)
 }
@@ -162,7 +163,7 @@ impl<'de> Visitor<'de> for SentVisitor {
         while let Some(name) = fields.next_key::<String>()? {
             if all.contains_key(&name) {
                 let name = shorten(name, 100);
-                return Err(serde::de::Error::custom(format!("{name:?} is there twice")));
+                return Err(serde::de::Error::custom(format!("{name:?} occurs twice")));
             }
             let Sent(value) = fields.next_value()?;
             all.insert(name, value);
@@ -171,11 +172,11 @@ impl<'de> Visitor<'de> for SentVisitor {
     }
 }
 
-/// How deep a document may be. Far below what the parser takes (128) and what the stack holds, so that whatever is stored can
-/// be read again, by every process, for good.
+/// How deeply a document may be nested. Far below the limits of the parser (128) and of the stack, so that every process can always
+/// read what is stored.
 pub const MOST_DEPTH: usize = 64;
 
-/// Whether a value is deeper than [`MOST_DEPTH`]. Does not recurse: it is asked before anything that does.
+/// Whether a value is deeper than [`MOST_DEPTH`]. Not recursive, because it runs before anything recursive.
 pub fn is_too_deep(value: &Value) -> bool {
     let mut open = vec![(value, 1)];
     while let Some((value, depth)) = open.pop() {
@@ -279,7 +280,7 @@ mod tests {
             b"[{\"x\":\n{\"a\": 1, \"\\u0061\": 2}}]",
         ] {
             let error = parse(twice).unwrap_err().to_string();
-            assert!(error.starts_with("\"a\" is there twice at line 2"), "{error}");
+            assert!(error.starts_with("\"a\" occurs twice at line 2"), "{error}");
         }
         assert!(parse("[".repeat(1000).as_bytes()).is_err());
     }

@@ -1,5 +1,5 @@
-//! The one judgement of a change, for a dry run and for a write: the plan that it was reviewed with, protection, the removal
-//! budget, in this order. Pure.
+//! Whether a change may be made, the same for a dry run and a write. It checks, in this order: the reviewed plan, protection, the
+//! removal budget.
 
 use crate::budget::{Held, Recent, hold};
 pub use crate::effect::Detail;
@@ -10,39 +10,39 @@ use crate::refusal::{Refusal, Removals};
 use crate::snapshot::Fleet;
 use crate::write::{Outcome, Rules};
 
-/// What a request says about what it will do.
+/// What a request confirms about its effect.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Confirmation {
-    /// The number of clusters that it knows to lose something.
+    /// The number of clusters that lose something.
     pub removals: Option<usize>,
-    /// The effect that it was planned with.
+    /// The digest of the reviewed plan.
     pub plan: Option<Digest>,
 }
 
-/// What a write is held against before it is done.
+/// What a change is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Guard<'a> {
     pub recent: &'a Recent,
-    /// When the window begins, as revisions have the time.
+    /// When the window of recent removals begins, in the format of revisions.
     pub since: &'a str,
     /// None: there is no budget.
     pub budget: Option<usize>,
     pub confirmation: Confirmation,
 }
 
-/// A change that no rule but the budget is against.
+/// A change that passed every check, except perhaps the budget.
 #[derive(Debug)]
 pub struct Judgement {
     pub effect: Effect,
-    /// Stands for the effect. None where only losses were looked at.
+    /// The digest of the effect. None if only losses were examined.
     pub digest: Option<Digest>,
     pub removed: Removed,
     pub removals: Removals,
-    /// Why a write is refused. A dry run shows the removals instead.
+    /// Set if the change exceeds the budget. A write is refused with it; a dry run shows the removals instead.
     pub over_budget: Option<Refusal>,
 }
 
-/// Judges what `outcome` makes of `before`.
+/// Checks the change from `before` to `outcome`.
 pub fn judge(before: &Fleet, outcome: &Outcome, guard: Guard<'_>, detail: Detail) -> Result<Judgement, Refusal> {
     let (after, changes) = (outcome.preview(), &outcome.changes);
     let planned = guard.confirmation.plan;
@@ -75,7 +75,7 @@ pub fn judge(before: &Fleet, outcome: &Outcome, guard: Guard<'_>, detail: Detail
 }
 
 impl Fleet {
-    /// What operations do, when that is what was planned and no more is removed than is meant. Gives what it removes, too.
+    /// The outcome of operations, and what they remove, if all checks pass.
     pub fn change(
         &self,
         operations: &[Operation],

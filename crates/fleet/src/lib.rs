@@ -23,7 +23,7 @@ pub mod log;
 pub mod operation;
 pub mod patch;
 pub mod refusal;
-mod released;
+pub mod released;
 pub mod selector;
 pub mod snapshot;
 pub mod usage;

@@ -1,4 +1,4 @@
-//! The shape of the log: every change of the fleet is a revision, and a revision is the unit everywhere.
+//! The log: every change of the fleet is a revision.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl fmt::Display for Revision {
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Reads what is displayed.
+    /// Parses the displayed form.
     pub fn parse(text: &str) -> Option<Digest> {
         let mut digest = Digest::default();
         if text.len() != 64 || !text.is_ascii() {
@@ -59,7 +59,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     pub revision: Revision,
@@ -67,7 +67,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads what is displayed.
+    /// Parses the displayed form.
     pub fn parse(text: &str) -> Option<Head> {
         let (revision, digest) = text.split_once(':')?;
         Some(Head {
@@ -83,11 +83,11 @@ impl fmt::Display for Head {
     }
 }
 
-/// What stands for the revisions up to one, where they are no longer kept: the log goes on after it.
+/// Replaces the revisions up to a head that were compacted. The log continues after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub head: Head,
-    /// Stands for the resources as they were there, see [`crate::audit`].
+    /// The digest of the resources at that head, see [`crate::audit`].
     pub state: Digest,
 }
 
@@ -98,11 +98,11 @@ pub struct Change {
     pub id: Arc<str>,
     pub before: Option<Json>,
     pub after: Option<Json>,
-    /// What wrote it, when that was not a request: a built-in file of some release, `RESOURCES_DIR`, the seed.
+    /// What wrote it, if that was not a request: a built-in file of a release, `RESOURCES_DIR`, the seed.
     pub origin: Option<Arc<str>>,
     /// A value that no two resources of the kind may share (a cluster's DNS name); the store enforces it.
     pub unique: Option<String>,
-    /// Whether that value is the one it had before, so that a store may leave it where it is. Like it, not in the log.
+    /// Whether that value is unchanged, so that a store need not update it. Neither is in the log.
     pub keeps_unique: bool,
 }
 
@@ -133,32 +133,32 @@ pub struct Author {
     pub reason: Option<String>,
 }
 
-/// What a revision takes from clusters, by their DNS names in lower case: what the removal budget counts.
+/// The clusters that lose something by a revision, by DNS name in lower case. The removal budget counts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removed {
-    /// Clusters of which Flux removes something.
+    /// Clusters that Flux removes something from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
     /// Clusters that were deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<String>,
-    /// Whether somebody said that it is meant.
+    /// Whether the request confirmed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub confirmed: bool,
 }
 
 impl Removed {
-    /// How many clusters.
+    /// The number of clusters.
     pub fn count(&self) -> usize {
         self.lost.len() + self.deleted.len()
     }
 
-    /// As it is stored: absent where nothing is removed.
+    /// The stored form; none if nothing is removed.
     pub fn to_text(&self) -> Option<String> {
         (self.count() > 0).then(|| serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// What [`Removed::to_text`] wrote.
+    /// Parses the stored form.
     pub fn from_text(text: Option<&str>) -> Result<Self, String> {
         text.map_or(Ok(Removed::default()), |text| {
             serde_json::from_str(text).map_err(|error| error.to_string())
@@ -171,7 +171,7 @@ impl Removed {
 pub struct Batch {
     pub author: Author,
     pub changes: Vec<Change>,
-    /// Notes kept beside the state and never rolled back: the digest of each kind file that was applied.
+    /// Notes that are stored beside the state and never rolled back, such as the digest of each applied kind file.
     pub applied: Vec<(String, String)>,
     pub removed: Removed,
 }
@@ -207,8 +207,8 @@ impl RevisionRecord {
         }
     }
 
-    /// The digest that this record has when `previous` is its predecessor's. Every part goes in with its length, so that no
-    /// two different records give the same input.
+    /// The digest of this record after a record with the digest `previous`. Every part is hashed with its length, so no two
+    /// different records hash the same input.
     pub fn chained(&self, previous: Digest) -> Digest {
         let mut hash = Sha256::new();
         hash.update(previous.0);
@@ -243,7 +243,7 @@ impl RevisionRecord {
     }
 }
 
-/// Adds a part with its length to a digest, so that no two different sequences of parts give the same input.
+/// Adds a part with its length to a digest, so no two different sequences of parts hash the same input.
 pub(crate) fn part(hash: &mut Sha256, text: Option<&str>) {
     match text {
         Some(text) => {
@@ -313,8 +313,8 @@ pub struct Resource {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub head: Head,
-    /// Those that are known to be as they were written.
+    /// The resources that are known to be correct.
     pub resources: Vec<Resource>,
-    /// What is wrong with the others.
+    /// The damage of the others.
     pub damage: Damage,
 }

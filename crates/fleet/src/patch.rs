@@ -7,12 +7,12 @@ use crate::json::{MOST_DEPTH, is_too_deep};
 use crate::kind::{CLUSTERS, Kind, Kinds};
 use crate::refusal::{Violation, segment};
 
-/// How the body of a PATCH is meant.
+/// The form of a PATCH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Plain JSON: objects merge, null clears, arrays of references merge by id, other arrays are replaced.
     Merge,
-    /// RFC 7396, to the letter.
+    /// RFC 7396, exactly.
     MergePatch,
     /// RFC 6902.
     JsonPatch,
@@ -24,7 +24,7 @@ pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: 
         Form::Merge => {
             let mut errors = Vec::new();
             let Value::Object(fields) = patch else {
-                return Err(vec![Violation::new("", "a patch is an object")]);
+                return Err(vec![Violation::new("", "a patch must be an object")]);
             };
             let arrays: Vec<&str> = match &*kind.name {
                 CLUSTERS => kinds
@@ -49,10 +49,10 @@ pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: 
         }
         Form::JsonPatch => {
             let patch: json_patch::Patch = serde_json::from_value(patch.clone())
-                .map_err(|error| vec![Violation::new("", format!("not an RFC 6902 patch: {error}"))])?;
+                .map_err(|error| vec![Violation::new("", format!("is not a JSON Patch (RFC 6902): {error}"))])?;
             for (n, operation) in patch.0.iter().enumerate() {
                 let refuse = |detail: &str| vec![Violation::new(format!("/{n}"), detail)];
-                // Copies into a copy double what is there: neither depth nor size may get far before they are looked at.
+                // Copy operations can double the document each time, so depth and size are checked after every operation.
                 if operation.path().count() > MOST_DEPTH {
                     return Err(refuse("the path is too deep"));
                 }
@@ -72,7 +72,7 @@ pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: 
 
 const MOST_WEIGHT: usize = 1 << 20;
 
-/// How many values a document has, and how long its strings are.
+/// The number of values of a document plus the length of its strings.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Object(fields) => {
@@ -97,7 +97,7 @@ fn merge_field(target: &mut Value, name: &str, value: &Value) {
         Value::Null => {
             fields.remove(name);
         }
-        // Clearing something within what is not there leaves it not there.
+        // Clearing fields of an absent object does not create the object.
         Value::Object(_) if !fields.contains_key(name) && only_clears(value) => {}
         Value::Object(inner) => {
             let field = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
@@ -122,7 +122,7 @@ fn only_clears(value: &Value) -> bool {
     }
 }
 
-/// Merges an array of references by id: what the patch does not name stays as it is, where it is.
+/// Merges an array of references by id. References that the patch does not name keep their content and position.
 fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &mut Vec<Violation>) {
     let mut result = match target.get(array) {
         Some(Value::Array(present)) => present.clone(),
@@ -131,7 +131,7 @@ fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &m
     for (n, item) in items.iter().enumerate() {
         let pointer = format!("{}/{n}", segment(array));
         let Some(fields) = item.as_object() else {
-            errors.push(Violation::new(pointer, "a reference is an object with an id"));
+            errors.push(Violation::new(pointer, "a reference must be an object with an id"));
             continue;
         };
         let id = reference_id(item);
@@ -144,7 +144,7 @@ fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &m
                 Some(present) => fields
                     .iter()
                     .for_each(|(name, value)| match (value, present.get(name)) {
-                        // It says that it overrides nothing, and goes on saying so.
+                        // An explicit null (no override) stays.
                         (Value::Null, Some(Value::Null)) => {}
                         _ => merge_field(present, name, value),
                     }),
@@ -157,10 +157,7 @@ fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &m
                 }
             },
             Some(Value::String(verb)) if verb == "delete" => result.retain(|present| reference_id(present) != id),
-            Some(_) => errors.push(Violation::new(
-                format!("{pointer}/$patch"),
-                "the only value is \"delete\"",
-            )),
+            Some(_) => errors.push(Violation::new(format!("{pointer}/$patch"), "must be \"delete\"")),
         }
     }
     merge_field(target, array, &Value::Array(result));

@@ -1,4 +1,4 @@
-//! Why a write is refused. Plain data: the HTTP layer turns it into a status and a problem document at the last step.
+//! Why a write is refused. Plain data; the HTTP layer turns it into a status and a problem document.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::log::Digest;
 
-/// One thing that is wrong, and where: a JSON pointer into the document that was sent.
+/// One problem, and its place: a JSON pointer into the document that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Violation {
     pub pointer: String,
     pub detail: String,
 }
 
-/// How many violations one refusal lists: enough for a person, and a reply that stays small whatever was sent.
+/// The most violations of one refusal: enough for a person, and the reply stays small whatever was sent.
 pub const MOST_VIOLATIONS: usize = 200;
 
 impl Violation {
@@ -24,7 +24,7 @@ impl Violation {
         }
     }
 
-    /// The same violation, seen from a document that holds this one at `prefix`.
+    /// The same violation, in a document that contains this one at `prefix`.
     #[must_use]
     pub fn under(mut self, prefix: &str) -> Self {
         self.pointer.insert_str(0, prefix);
@@ -32,7 +32,7 @@ impl Violation {
     }
 }
 
-/// Names and values in what is sent may be a megabyte long; what is said about them is not.
+/// Shortens a text. Names and values of a request may be a megabyte long; messages about them must not be.
 pub fn shorten(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -40,12 +40,12 @@ pub fn shorten(text: String, most: usize) -> String {
     }
 }
 
-/// How many characters the detail of an error has, at most.
+/// The most characters of the detail of an error.
 pub const MOST_DETAIL: usize = 900;
-/// How many characters of somebody's text an error repeats.
+/// The most characters of a name or value that an error repeats.
 const MOST_QUOTED: usize = 200;
 
-/// A name or value as an error repeats it: its beginning, and how long it is where that is not all of it.
+/// A name or value for an error message. A long one is cut, with its length.
 pub fn quote(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MOST_QUOTED) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()).into(),
@@ -53,33 +53,33 @@ pub fn quote(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// One segment of a JSON pointer, escaped as RFC 6901 wants it.
+/// One segment of a JSON pointer, escaped by RFC 6901.
 pub fn segment(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The class of a refusal: the `type` of its problem.
+/// The reason of a refusal: the `type` of its problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The document breaks its schema, or refers to what is not there.
+    /// The document breaks its schema, or refers to a missing resource.
     Invalid,
     /// No such resource or kind.
     NotFound,
     /// The id or the DNS name is taken.
     Exists,
-    /// Something still refers to what would be removed.
+    /// Something still refers to a resource that would be removed.
     InUse,
-    /// Some cluster's reply would break the ExternalService contract.
+    /// A cluster's reply would break the ExternalService contract.
     Contract,
-    /// A cluster that is marked as protected.
+    /// A cluster is protected.
     Protected,
     /// The resource is not in the version that the request names.
     Stale,
-    /// More clusters would lose something than anybody said was meant.
+    /// More clusters would lose something than the budget or the request allows.
     RemovalBudget,
-    /// The write would no longer do what its plan said.
+    /// The effect is not the one of the reviewed plan.
     PlanChanged,
-    /// What would be undone was changed again.
+    /// A resource that would be undone was changed since.
     Conflict,
 }
 
@@ -101,12 +101,12 @@ impl Reason {
     }
 }
 
-/// What a change would remove, against the budget for that.
+/// The removals of a change, and the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Removals {
-    /// Clusters that the change itself takes something from: the number to confirm.
+    /// The clusters that lose something by the change: the number to confirm.
     pub count: usize,
-    /// The same, with what was removed lately.
+    /// The same, including recent removals.
     pub window: usize,
     /// None: there is no budget.
     pub budget: Option<usize>,
@@ -118,9 +118,9 @@ pub struct Refusal {
     pub reason: Reason,
     pub detail: String,
     pub errors: Vec<Violation>,
-    /// The clusters that are in the way, for reasons that have some.
+    /// The clusters that are the cause, for reasons that have any.
     pub clusters: Vec<String>,
-    /// The resources that are in the way, as `kind/id`.
+    /// The resources that are the cause, as `kind/id`.
     pub resources: Vec<String>,
     /// For [`Reason::RemovalBudget`].
     pub removals: Option<Box<Removals>>,
@@ -138,9 +138,9 @@ impl Refusal {
         }
     }
 
-    /// A write that does otherwise than was planned.
+    /// The effect of a write is not the planned one. `now` is the digest of its plan now.
     pub fn plan_changed(now: Digest) -> Self {
-        let detail = format!("the write would not do what was planned any more; its plan is now {now}");
+        let detail = format!("the plan is out of date: the effect has changed; the plan is now {now}");
         Refusal::new(Reason::PlanChanged, detail)
     }
 
@@ -154,7 +154,7 @@ impl Refusal {
 
     pub fn invalid(mut errors: Vec<Violation>) -> Self {
         let count = match errors.len() {
-            // Whoever looks for them stops here, too.
+            // The search for problems stops at this number, too.
             MOST_VIOLATIONS.. => format!("{MOST_VIOLATIONS} problems or more"),
             fewer => format!("{fewer} problems"),
         };
@@ -182,7 +182,7 @@ fn place(pointer: &str) -> &str {
     if pointer.is_empty() { "the document" } else { pointer }
 }
 
-/// "a, b, c and 4 more": what a person can read of a long list.
+/// A long list, shortened for a message: "a, b, c, d, e and 4 more".
 pub fn some_of(names: &[impl AsRef<str>]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<_> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();

@@ -1,5 +1,5 @@
-//! DNS names that clusters gave up. Such a name is answered 404, so Flux keeps what it was told last. That is remembered beside
-//! the decommissions until a cluster takes the name: what the taker does not have then is a removal like any other.
+//! DNS names that clusters gave up. Such a name is answered 404, so Flux keeps its last inputs. They are recorded until a cluster
+//! takes the name: the inputs that this cluster does not have are removals then, and the removal budget counts them.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,9 @@ use crate::document::Document;
 use crate::effect::{Input, inputs};
 use crate::snapshot::{Cluster, Fleet};
 
+/// The most released names: a few renames of the largest fleet. Each takes up to some kilobytes in every process.
+pub const MOST_RELEASED: usize = 50_000;
+
 /// The stored document of one name.
 #[derive(Serialize, Deserialize)]
 struct ReleasedName {
@@ -19,10 +22,10 @@ struct ReleasedName {
     inputs: Remembered,
 }
 
-/// What Flux has of each path.
+/// The last inputs of each path.
 pub(crate) type Remembered = BTreeMap<String, Vec<Had>>;
 
-/// An input that was on, and what Flux made of it.
+/// An input that was on, and the object that Flux made of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Had {
     pub(crate) id: String,
@@ -42,14 +45,14 @@ impl Had {
         })
     }
 
-    /// Whether Flux keeps it when it is told `input` of that id instead.
+    /// Whether Flux keeps the object if the cluster has `input` of the same id instead.
     pub(crate) fn is_kept_by(&self, input: &Input<'_>) -> bool {
         let object = self.object.as_deref().map(|object| (object, self.source.as_deref()));
         input.object == Some(object)
     }
 }
 
-/// The document that remembers what `cluster` was told by `fleet`. None: it had nothing that could be lost.
+/// The record of the last inputs of `cluster` in `fleet`. None if it had none that could be lost.
 pub(crate) fn document(fleet: &Fleet, cluster: &Cluster) -> Option<Value> {
     let document = cluster.document().body.parse();
     let mut remembered = Remembered::new();
@@ -74,7 +77,7 @@ pub(crate) fn document(fleet: &Fleet, cluster: &Cluster) -> Option<Value> {
     had_any.then(|| serde_json::to_value(&name).unwrap_or_default())
 }
 
-/// What a document of [`document`] remembers.
+/// The inputs in a record of [`document`].
 pub(crate) fn remembered(document: &Document) -> Remembered {
     let name: Result<ReleasedName, _> = serde_json::from_str(document.body.as_str());
     name.map(|name| name.inputs).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Who uses a definition, and how.
+//! The clusters that use a definition, and their overrides.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -13,9 +13,9 @@ pub struct Usage {
     pub cluster: String,
     pub cluster_dns: String,
     pub environment: String,
-    /// The definition as this cluster gets it.
+    /// The definition with the cluster's overrides.
     pub values: Map<String, Value>,
-    /// Which of the values this cluster sets itself.
+    /// The fields that the cluster overrides.
     pub overridden: Vec<String>,
 }
 

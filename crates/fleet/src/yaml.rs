@@ -1,20 +1,20 @@
-//! YAML as the rest of the code sees it: text in, JSON value out.
+//! YAML: text in, JSON value out.
 
 use serde_json::Value;
 
 use crate::refusal::shorten;
 
-/// Parses one YAML document. JSON is YAML, so this takes both. Booleans are YAML 1.2's: `no` is a string.
+/// Parses one YAML or JSON document. Booleans are those of YAML 1.2: `no` is a string.
 pub fn parse(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
-        // Deeper documents would take the stack with them: a level costs 16 KiB of it in a debug build.
+        // Deeper documents could overflow the stack: a level takes 16 KiB in a debug build.
         budget: serde_saphyr::budget! { max_depth: 64 },
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
-        // It may repeat what was sent.
+        // The message may quote the document.
         shorten(line.strip_prefix("error: ").unwrap_or(line).to_owned(), 300)
     })
 }

@@ -1,5 +1,5 @@
 //! The merge, by data: each `merge/CASE.yaml` holds a fleet and the polls to make, `merge/CASE.golden.yaml` the answers.
-//! `UPDATE_GOLDEN=1 cargo test -p fleet --test merge` writes the answers anew: read the diff.
+//! `UPDATE_GOLDEN=1 cargo test -p fleet --test merge` rewrites the answers: review the diff.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod common;

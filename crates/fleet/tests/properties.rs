@@ -1,5 +1,5 @@
-//! What holds whatever is written: same state, same bytes; no broken reply; the log leads where the writes led; nothing but a
-//! removal makes a list shorter; no input makes the code panic.
+//! Properties of any sequence of writes: equal states give equal bytes; no reply breaks the contract; replaying the log gives the
+//! same fleet; only a removal makes a list shorter; no input makes the code panic.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod common;
@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use common::{BATCH, SEED, empty, network_policy, state, view};
 
-/// `PROPTEST_CASES` asks for more.
+/// `PROPTEST_CASES` runs more.
 fn cases(usual: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
@@ -40,7 +40,7 @@ fn cases(usual: u32) -> ProptestConfig {
 
 // ---- A small universe, so that things meet ----
 
-/// Mostly the first, now and then the second: batches that are nearly always refused would show little.
+/// Mostly the first, sometimes the second: batches that are nearly always refused would test little.
 fn mostly<T: std::fmt::Debug + 'static>(
     usual: impl Strategy<Value = T> + 'static,
     rare: impl Strategy<Value = T> + 'static,
@@ -193,7 +193,7 @@ fn things() -> Value {
     )
 }
 
-/// A kind that has no definitions, and so comes and goes.
+/// A kind without definitions, which can be added and removed.
 fn gadgets(flux: Value) -> Value {
     with_x_flux(
         json!({"kind": "gadget", "schema": {"type": "object", "properties": {"size": {"type": "integer"}}}}),
@@ -201,7 +201,7 @@ fn gadgets(flux: Value) -> Value {
     )
 }
 
-/// Kinds that come, change and are refused.
+/// Kinds that are added, changed and refused.
 fn kinds() -> Vec<Value> {
     let clusters = |change: fn(&mut Value)| {
         let mut document = built_in()[0].clone();
@@ -320,7 +320,7 @@ fn names() -> BoxedStrategy<Vec<Value>> {
     prop_oneof![1 => swap, 2 => away, 1 => vanish, 2 => taken].boxed()
 }
 
-/// Mostly a few operations; now and then what hardly comes about by chance.
+/// Mostly a few operations; sometimes combinations that are unlikely by chance.
 fn batch() -> BoxedStrategy<Vec<Value>> {
     let some = prop_oneof![2 => vec(operation(), 1), 1 => vec(operation(), 2..4)];
     let rename = |id, dns: &str| patch_cluster(id, json!({"cluster_dns": format!("{dns}.example.com")}));
@@ -413,7 +413,7 @@ fn populated() -> Fleet {
 
 // ---- What is checked ----
 
-/// The ExternalService contract, as Flux Operator holds a reply to it.
+/// The ExternalService contract, as Flux Operator checks it.
 fn keeps_the_contract(fleet: &Fleet) {
     let names = fleet
         .clusters()
@@ -443,7 +443,7 @@ fn keeps_the_contract(fleet: &Fleet) {
     }
 }
 
-/// Whether an operation may take something from a cluster's lists, because it says so.
+/// Whether an operation may remove something from a cluster's lists.
 fn removes(operation: &Value) -> bool {
     let text = operation["value"].to_string();
     let says_so = text.contains("$patch") || text.contains("null");
@@ -455,7 +455,7 @@ fn removes(operation: &Value) -> bool {
     }
 }
 
-/// No cluster that is still there is told less than before.
+/// No remaining cluster gets fewer inputs than before.
 fn nothing_was_taken(before: &Fleet, after: &Fleet) {
     for (id, cluster) in before.clusters() {
         let Some(now) = after.cluster(id) else {
@@ -803,7 +803,7 @@ proptest! {
 
 // ---- Plans and the way back ----
 
-/// What a DNS name is answered at a path: none for 404.
+/// The answer to a DNS name at a path; none for 404.
 fn told(fleet: &Fleet, dns: &str, path: &str) -> Option<Vec<Value>> {
     match fleet.poll(dns, path) {
         Poll::Reply(reply) => {
@@ -817,7 +817,7 @@ fn told(fleet: &Fleet, dns: &str, path: &str) -> Option<Vec<Value>> {
 type Told = BTreeMap<(String, String), (BTreeSet<String>, BTreeSet<String>, BTreeSet<String>)>;
 
 /// What a change does, by comparing every answer of both fleets: added, removed and changed per DNS name and path.
-/// A name that was given up is compared with `last`, what it was told then.
+/// A released name is compared with `last`, its last answer.
 fn by_the_replies(before: &Fleet, after: &Fleet, last: &Kept) -> Told {
     let mut found = Told::new();
     let mut names = BTreeSet::new();
@@ -887,7 +887,7 @@ fn by_the_effect(effect: &Effect) -> Told {
     found
 }
 
-/// The clusters that an effect takes something from.
+/// The clusters that lose something by an effect.
 fn losing(effect: &Effect) -> Vec<(String, String, bool)> {
     let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
     losing
@@ -901,7 +901,7 @@ fn bits(names: &[&'static str]) -> BoxedStrategy<Value> {
     object(names.iter().map(|name| (*name, one_of(json!(["0", "1"])))).collect())
 }
 
-/// A kind of which definitions and references together decide what becomes of an input.
+/// A kind whose definitions and references together decide what Flux makes of an input.
 fn switched() -> BoxedStrategy<Value> {
     let overridable = proptest::sample::subsequence(vec!["a", "b", "c"], 0..=3);
     let when = bits(&SWITCHES[..3]).prop_map(|bits| {
@@ -925,7 +925,7 @@ fn switched() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// What happens to such a fleet: a definition, a reference, or the kind changes.
+/// A change of such a fleet: of a definition, a reference, or the kind.
 fn switching() -> BoxedStrategy<Vec<Value>> {
     let on = || select(vec!["x", "y"]);
     let definition = (on(), bits(&SWITCHES[..3]))
@@ -942,7 +942,7 @@ fn switching() -> BoxedStrategy<Vec<Value>> {
     prop_oneof![3 => vec(one.clone(), 1), 1 => vec(one, 2..4)].boxed()
 }
 
-/// The clusters that lose something, by what they are told and what their kind makes of it.
+/// The clusters that lose something, computed from their replies and the kind's rules.
 fn losing_by_the_replies(before: &Fleet, after: &Fleet) -> BTreeSet<String> {
     let objects = |fleet: &Fleet, dns: &str, path: &str| -> BTreeMap<String, Option<String>> {
         let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
@@ -997,7 +997,7 @@ proptest! {
 /// Inputs by DNS name and path.
 type Kept = BTreeMap<(String, String), BTreeSet<String>>;
 
-/// Notes what each name is told. A path that no kind has any more counts as an empty list.
+/// Records the inputs of each name. A path that no kind has any more counts as an empty list.
 fn told_last(fleet: &Fleet, last: &mut Kept) {
     let paths: BTreeSet<_> = fleet
         .kinds()
@@ -1023,7 +1023,7 @@ fn known_names(fleet: &Fleet) -> Vec<String> {
         .collect()
 }
 
-/// The inputs that a name is told and that are not turned off.
+/// The inputs of a name that are not turned off.
 fn on(fleet: &Fleet, dns: &str, path: &str) -> BTreeSet<String> {
     let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
     let off = fleet.kinds().at_path(path).map(|kind| &kind.flux.off);
@@ -1035,7 +1035,7 @@ fn on(fleet: &Fleet, dns: &str, path: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Every provider asks. None finds that an input is gone that it still had.
+/// Every provider polls. None loses an input that it still had.
 fn polled(fleet: &Fleet, kept: &mut Kept) -> Result<(), TestCaseError> {
     let names = known_names(fleet);
     for path in fleet.kinds().definitions().filter_map(|kind| kind.path.clone()) {
@@ -1050,7 +1050,7 @@ fn polled(fleet: &Fleet, kept: &mut Kept) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A write, or the way back from one.
+/// A write, or its rollback.
 #[derive(Clone, Debug)]
 enum Step {
     Batch(Vec<Value>),
@@ -1097,7 +1097,7 @@ fn way_back(then: &Fleet, back: Back) -> WayBack {
     }
 }
 
-/// The fleet after the first `at` revisions of a log, as it is made from what came later.
+/// The fleet after the first `at` revisions of a log, computed backwards from the later ones.
 fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> Fleet {
     let mut rewind = Rewind::default();
     log[at..].iter().for_each(|record| rewind.add(record));
@@ -1111,10 +1111,10 @@ fn back_to(past: &[Fleet], log: &[RevisionRecord], now: &Fleet, at: usize) -> Fl
     now.rewound(past[at].revision(), &rewind).unwrap()
 }
 
-/// Where kinds come from.
+/// The origins of the kinds.
 const ORIGINS: [Option<&str>; 3] = [None, Some("seed"), Some("resources-dir")];
 
-/// The same fleet with references to what is not there, as a seed may have them.
+/// The same fleet with dangling references, as a seed may have them.
 fn dangling() -> Fleet {
     static DANGLING: LazyLock<Fleet> = LazyLock::new(|| {
         let refers = |id: &str, array: &str, to: &[&str]| {
@@ -1133,7 +1133,7 @@ fn dangling() -> Fleet {
     DANGLING.clone()
 }
 
-/// Everything but decommissions and released names, which are never rolled back; and where kinds came from.
+/// Everything except decommissions and released names, which are never rolled back; and the origins of the kinds.
 fn resources(fleet: &Fleet) -> BTreeMap<String, String> {
     let all = state(fleet).resources.into_iter();
     let all = all.filter(|resource| fleet::kind::name_record(&resource.kind).is_none());

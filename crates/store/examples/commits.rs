@@ -1,4 +1,4 @@
-//! What a disk or a server gives: `cargo run --release -p store --example commits -- sqlite:/data/probe.db 1000`, or with the
+//! Measures a disk or a server: `cargo run --release -p store --example commits -- sqlite:/data/probe.db 1000`, or with the
 //! URL of an empty PostgreSQL database.
 //!
 //! Commits single changes one after another, then imports documents of 2 KB in revisions of 1,000, and loads them all.

@@ -29,7 +29,8 @@ pub(crate) fn digests(mut total: Total, batches: &[Batch], records: &[RevisionRe
 }
 
 /// The first of consecutive revisions whose digest is wrong, if any. `before` is the digest of the revision before them. `index`
-/// and `bytes` are those of [`crate::Store::log`]: a revision that may lack changes is not checked; its rows have their own digests.
+/// and `bytes` are those of [`crate::Store::log`]: a revision that may lack changes is not checked; its rows have their own
+/// digests.
 pub(crate) fn first_broken(
     before: Option<Digest>,
     records: &[RevisionRecord],
@@ -47,7 +48,7 @@ pub(crate) fn first_broken(
     None
 }
 
-/// The records that `batches` become on top of `base`.
+/// The records of `batches` after `base`.
 pub(crate) fn chain(base: Head, batches: &[Batch]) -> Vec<RevisionRecord> {
     let mut head = base;
     let record = |batch| {

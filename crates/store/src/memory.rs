@@ -1,4 +1,4 @@
-//! Everything in memory: for demos and tests, and the plainest statement of what a store does.
+//! A store in memory: for demos and tests, and the simplest description of what a store does.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -30,7 +30,7 @@ struct Epoch(String);
 
 impl Default for Epoch {
     fn default() -> Self {
-        // The standard library's only source of what nobody else has.
+        // The only source of randomness in the standard library.
         let random = || RandomState::new().hash_one(());
         Epoch(format!("{:016x}{:016x}", random(), random()))
     }
@@ -38,10 +38,10 @@ impl Default for Epoch {
 
 type Key = (Arc<str>, Arc<str>);
 
-/// Persistent maps, because a commit works on a copy and puts it in place only when all of it holds.
+/// The maps are persistent: a commit changes a copy, and replaces the original only if all of it succeeds.
 #[derive(Clone, Debug, Default)]
 struct Content {
-    /// What comes before the log, where it was compacted.
+    /// The checkpoint before the log, if it was compacted.
     checkpoint: Option<Checkpoint>,
     /// Consecutive revisions.
     log: imbl::Vector<Arc<RevisionRecord>>,
@@ -57,7 +57,7 @@ impl Content {
         self.log.last().map(|record| record.head()).unwrap_or_default()
     }
 
-    /// Where the log begins.
+    /// The head that the log begins after.
     fn begins(&self) -> Revision {
         self.checkpoint
             .map(|checkpoint| checkpoint.head.revision)
@@ -83,7 +83,7 @@ impl Content {
     }
 
     fn apply(&mut self, batch: &Batch, mut record: RevisionRecord) -> Result<(), CommitError> {
-        // All of them leave before any comes in, so that two resources can swap their unique value.
+        // All deletions come before any insertion, so that two resources can swap their unique values.
         for change in &batch.changes {
             if let Some((_, Some(unique))) = self.resources.remove(&(change.kind.clone(), change.id.clone())) {
                 self.taken.remove(&unique);
@@ -310,7 +310,7 @@ impl Store for Memory {
 struct Exporting {
     content: Content,
     applied: BTreeMap<String, String>,
-    /// How many of each were given.
+    /// The number of revisions and resources that were read.
     revisions: usize,
     resources: usize,
 }
@@ -390,7 +390,7 @@ impl Restore for Restoring {
             let name = format!("{}/{}", resource.kind, resource.id);
             self.content.put(resource, unique).map_err(|()| StoreError::Corrupt {
                 place: PLACE.to_owned(),
-                detail: format!("{name}: another one has its unique value already"),
+                detail: format!("{name}: another resource already has its unique value"),
             })?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! From what is damaged to what the log can restore.
+//! Plans a repair: what of the damage the log can restore.
 
 use fleet::damage::{Damage, Hides, Replay};
 use fleet::integrity::{Total, item};
@@ -7,13 +7,13 @@ use fleet::log::{Change, Digest, Head, Resource};
 use crate::rows::creation;
 use crate::{Repair, Unique};
 
-/// The resources that a repair leaves, and what it does about the rest.
+/// The plan of a repair.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) repair: Repair,
-    /// All resources, as what creates them. None: the rows are as they should be, or nothing can be said of them.
+    /// All resources after the repair, as creations. None if the rows need no change, or cannot be repaired.
     pub(crate) resources: Option<Vec<Change>>,
-    /// What they add up to, where the store does not say so.
+    /// The total of the resources, if the store's is wrong.
     pub(crate) total: Option<Total>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn wanted(damage: &Damage) -> impl Iterator<Item = Digest> {
     damage.rows.iter().filter_map(|row| row.logged.map(|(_, item)| item))
 }
 
-/// What to do about `damage`, with the log that was read for it.
+/// Plans the repair of `damage`, with the log that was read for it.
 pub(crate) fn plan(
     head: Head,
     total: Option<Total>,
@@ -49,15 +49,15 @@ pub(crate) fn plan(
         let document = row.logged.and_then(|(_, item)| log.document(item));
         match (&row.hides, document) {
             (Hides::Nothing, document) => {
-                repair.steps.push(format!("tidy up: {row}"));
-                // Its document is right; what else is in the row may not be.
+                repair.steps.push(format!("clean up: {row}"));
+                // Its document is correct; other columns of the row may not be.
                 if let Some((body, origin)) = document {
                     let same = resources.iter_mut().filter(|one| one.body == *body);
                     same.for_each(|one| one.origin.clone_from(origin));
                 }
             }
             (Hides::Resource(kind, id), Some((body, origin))) => {
-                repair.steps.push(format!("write again: {row}"));
+                repair.steps.push(format!("rewrite: {row}"));
                 resources.push(Resource {
                     kind: kind.clone(),
                     id: id.clone(),
@@ -86,6 +86,6 @@ pub(crate) fn plan(
 /// The step that removes a damaged note.
 pub(crate) fn without_note(key: &str) -> String {
     format!(
-        "remove: the note {key:?} is damaged; a kind of RESOURCES_DIR that it was of is applied again at the next start"
+        "remove: the note {key:?} is damaged; if it is about a file of RESOURCES_DIR, the next start applies that file again"
     )
 }

@@ -1,4 +1,4 @@
-//! What the SQL engines read in the same way: a row of each is a few columns, by number.
+//! Rows of the SQL engines, read the same way: columns by number.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Re
 
 use crate::{AuditRecord, MOST_PROBLEMS, size_of_changes};
 
-/// The columns of a row, none where it is null.
+/// The columns of a row; null is `None`.
 pub(crate) trait Columns {
     fn integer(&self, column: usize) -> sqlx::Result<Option<i64>>;
 
@@ -28,11 +28,11 @@ fn some<T>(value: Option<T>) -> sqlx::Result<T> {
     value.ok_or_else(|| sqlx::Error::Decode("a column that is never null is null".into()))
 }
 
-/// What [`add_row`] and [`add_audit_row`] read.
+/// The columns for [`add_row`] and [`add_audit_row`].
 pub(crate) const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
      c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed, c.digest ";
 
-/// What [`resource_of`] reads.
+/// The columns for [`resource_of`].
 pub(crate) const SELECT_RESOURCE: &str = "SELECT kind, id, body, origin, unique_key, digest ";
 
 /// Columns 0 and 1: a revision and its digest.
@@ -61,7 +61,7 @@ pub(crate) fn checkpoint_of(row: &impl Columns) -> sqlx::Result<Checkpoint> {
     })
 }
 
-/// A row of the state, which must be what was written.
+/// A row of the state. An error if it is damaged.
 pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Resource> {
     match read_resource(row, names) {
         Ok((resource, _)) => Ok(resource),
@@ -76,7 +76,7 @@ pub(crate) fn resource_of(row: &impl Columns, names: &mut Names) -> sqlx::Result
     }
 }
 
-/// A row of the state and its item, or what can be read of a damaged one.
+/// A row of the state and its item, or the readable part of a damaged row.
 fn read_resource(row: &impl Columns, names: &mut Names) -> Result<(Resource, Digest), Box<BadRow>> {
     let stored = row.bytes(5).ok().flatten().and_then(integrity::sealed_item);
     let bad = |found, detail: &str| {
@@ -93,7 +93,7 @@ fn read_resource(row: &impl Columns, names: &mut Names) -> Result<(Resource, Dig
         Ok((resource, row.text(4)?.map(Cow::into_owned)))
     };
     let Ok((resource, unique)) = read() else {
-        return Err(bad(None, "its columns hold what was never written"));
+        return Err(bad(None, "its columns have values that are never written"));
     };
     let item = integrity::item(&resource.kind, &resource.id, &resource.body);
     let sealed = integrity::seal_row(item, unique.as_deref(), resource.origin.as_deref());
@@ -104,7 +104,7 @@ fn read_resource(row: &impl Columns, names: &mut Names) -> Result<(Resource, Dig
     }
 }
 
-/// Reads the rows of the state, damaged ones included.
+/// Reads the rows of the state, including damaged ones.
 #[derive(Debug, Default)]
 pub(crate) struct StateReader {
     names: Names,
@@ -125,14 +125,14 @@ impl StateReader {
     }
 }
 
-/// Reads the rows of the log in their order, damaged ones included.
+/// Reads the rows of the log in order, including damaged ones.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     names: Names,
     /// The revision that is being read.
     pending: Vec<RevisionRecord>,
     pub(crate) replay: Replay,
-    /// What is wrong, a line for each place; at most [`MOST_PROBLEMS`] of them.
+    /// The problems, one line each, at most [`MOST_PROBLEMS`].
     pub(crate) problems: Vec<String>,
 }
 
@@ -157,7 +157,7 @@ impl LogReader {
         }
     }
 
-    /// After the last row.
+    /// Ends the log, after the last row.
     pub(crate) fn end(&mut self) {
         for record in std::mem::take(&mut self.pending) {
             self.replay.record(&record);
@@ -171,7 +171,7 @@ impl LogReader {
     }
 }
 
-/// A note beside the state (`key, value, digest`), which must be what was written.
+/// A note beside the state (`key, value, digest`). An error if it is damaged.
 pub(crate) fn note_of(row: &impl Columns) -> sqlx::Result<(String, String)> {
     let (key, value) = (row.some_text(0)?, row.some_text(1)?);
     match row.bytes(2)? == Some(&integrity::note_digest(&key, &value).0) {
@@ -183,10 +183,10 @@ pub(crate) fn note_of(row: &impl Columns) -> sqlx::Result<(String, String)> {
     }
 }
 
-/// What note_of reads, but for the table.
+/// The columns for [`note_of`].
 pub(crate) const SELECT_NOTES: &str = "SELECT key, value, digest ";
 
-/// Adds a row of the log to the revisions before it, whose last it may belong to. Returns its size.
+/// Adds a row of the log to the revisions; it may belong to the last one. Returns its size.
 pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, names: &mut Names) -> sqlx::Result<usize> {
     let head = head_of(row)?;
     if records.last().is_none_or(|record| record.revision != head.revision) {
@@ -206,7 +206,7 @@ pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, nam
     Ok(size)
 }
 
-/// Adds a row of the log to the records before it, whose author it may share. Returns its size.
+/// Adds a row of the log to the records; it may share the author of the last one. Returns its size.
 pub(crate) fn add_audit_row(
     records: &mut Vec<AuditRecord>,
     row: &impl Columns,
@@ -243,7 +243,7 @@ pub(crate) fn removed_of(row: &impl Columns, column: usize) -> sqlx::Result<Remo
     Removed::from_text(row.text(column)?.as_deref()).map_err(|e| sqlx::Error::Decode(e.into()))
 }
 
-/// The change and its index; none in a revision without changes.
+/// The change and its index. None in a revision without changes.
 fn change_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Option<(usize, Change)>> {
     let Some(index) = row.integer(6)? else {
         return Ok(None);
@@ -258,7 +258,7 @@ fn change_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Option<(usiz
         unique: None,
         keeps_unique: false,
     };
-    // Rows of releases before digests have none; the chain covers them.
+    // Rows of builds before digests have none; the chain of revisions covers them.
     if let Some(digest) = row.bytes(13)? {
         let revision = revision_of(row)?;
         let expected = integrity::change_digest(revision, index as usize, &change, Items::of(&change));
@@ -270,7 +270,7 @@ fn change_of(row: &impl Columns, names: &mut Names) -> sqlx::Result<Option<(usiz
     Ok(Some((index as usize, change)))
 }
 
-/// A resource of a backup, as what creates it.
+/// The change that creates a resource of a backup.
 pub(crate) fn creation(resource: Resource, unique: Option<String>) -> Change {
     Change {
         kind: resource.kind,
@@ -283,7 +283,7 @@ pub(crate) fn creation(resource: Resource, unique: Option<String>) -> Change {
     }
 }
 
-/// Gives equal strings one allocation: a million resources have a handful of kinds.
+/// Shares the allocation of equal strings: a million resources have only a few kinds.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashSet<Arc<str>>);
 
@@ -300,7 +300,7 @@ impl Names {
     }
 }
 
-/// SQL's integers are signed. Where a number comes from outside, the largest one stands for all that are larger.
+/// SQL integers are signed. Larger numbers, which come only from requests, become the largest one.
 pub(crate) fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What every store does, whatever it is made of. Each test gets a store of its own, once per engine.
+//! What every engine must do. Each test runs once per engine, with a new store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use store::{Access, AuditQuery, CommitError, Export, Memory, Postgres, Sqlite, S
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-/// One store, and a second handle to it as another process would have.
+/// One store, and a second handle to it, like that of another process.
 struct Fixture {
     store: Arc<dyn Store>,
     other: Arc<dyn Store>,
@@ -109,7 +109,7 @@ for_every_engine! {
     a_restored_store_is_another_one,
 }
 
-// What the tests are written with.
+// Helpers.
 
 fn json(text: &str) -> Json {
     Json::from_canonical(text)
@@ -173,7 +173,7 @@ async fn resources(store: &dyn Store) -> Vec<Resource> {
     resources
 }
 
-/// The state that `records` add up to.
+/// The state after `records`.
 fn replay(records: &[RevisionRecord]) -> Vec<Resource> {
     let mut state = BTreeMap::new();
     for change in records.iter().flat_map(|record| &record.changes) {
@@ -444,7 +444,7 @@ async fn a_unique_value_that_is_taken_undoes_the_whole_commit(f: Fixture) {
     assert_eq!(log(&*f.store).await.len(), 1);
     assert_eq!(resources(&*f.store).await.len(), 1);
     assert!(f.store.applied().await.unwrap().is_empty());
-    // The values of what was undone are free, and the store goes on.
+    // The unique values of the rolled-back batch are free, and the store works.
     commit(&*f.store, &[batch(vec![cluster("c", None, "b.example.com")])]).await;
 }
 
@@ -525,7 +525,7 @@ async fn a_resource_that_changes_its_body_keeps_its_unique_value(f: Fixture) {
         ..change("clusters", "a", Some(from), Some(to))
     };
     commit(&*f.store, &[batch(vec![cluster("a", None, "x")])]).await;
-    // Two writers in one commit, and then one who renames it between two who do not.
+    // Two batches in one commit, then a rename between two batches without one.
     let two = [batch(vec![body("x", "1")]), batch(vec![body("1", "2")])];
     commit(&*f.store, &two).await;
     let after: Vec<_> = resources(&*f.store).await.into_iter().map(|one| one.body).collect();
@@ -600,7 +600,7 @@ async fn audit_and_log_are_read_in_parts(f: Fixture) {
         };
         let expected = f.store.audit(&query).await.unwrap();
         assert!(!expected.is_empty());
-        // Each part holds one record, since that is larger than nothing.
+        // Each part has one record, because a part is never empty.
         query.bytes = Some(1);
         let mut parts = Vec::new();
         loop {
@@ -816,7 +816,7 @@ async fn head_moved_can_be_dropped_and_wakes_everyone_who_waits(f: Fixture) {
     soon(async { tokio::join!(f.store.head_moved(), f.store.head_moved(), committed) }).await;
 }
 
-/// A checkpoint in the place of the revisions up to `revision`. What it says of the state is nobody's business here.
+/// A checkpoint for the revisions up to `revision`. Its digest of the state does not matter here.
 async fn checkpoint(store: &dyn Store, revision: u64) -> Checkpoint {
     let records = store.changes(Revision(revision - 1), 1).await.unwrap();
     Checkpoint {
@@ -825,7 +825,7 @@ async fn checkpoint(store: &dyn Store, revision: u64) -> Checkpoint {
     }
 }
 
-/// Commits each batch on its own.
+/// Commits each batch separately.
 async fn commits(store: &dyn Store, batches: impl IntoIterator<Item = Batch>) {
     for batch in batches {
         commit(store, &[batch]).await;
@@ -851,7 +851,7 @@ async fn a_compacted_log_begins_after_its_checkpoint(f: Fixture) {
         assert_eq!(store.head().await.unwrap(), head);
         assert_eq!(resources(&**store).await, before);
         assert_eq!(store.changes(Revision(6), usize::MAX).await.unwrap(), whole[6..]);
-        // Whoever asks for whatever there is gets it.
+        // A query without a start gets what is left.
         let all = AuditQuery {
             limit: 100,
             ..AuditQuery::default()
@@ -905,7 +905,7 @@ async fn only_what_is_in_the_log_and_not_its_end_is_compacted(f: Fixture) {
     }
     assert_eq!(log(&*f.store).await.len(), 3);
     f.store.compact(good).await.unwrap();
-    // What is gone cannot be cut again, nor can a checkpoint move back or change.
+    // Compacted revisions cannot be compacted again, and a checkpoint cannot move back or change.
     let first = of(1, Digest::default());
     assert_eq!(f.store.compact(first).await, Err(CommitError::Conflict));
     let other = Checkpoint {
@@ -966,7 +966,7 @@ async fn revisions_are_found_by_their_time(f: Fixture) {
     assert_eq!(first("", false).await, Some(4));
 }
 
-/// Everything that is still to come.
+/// Everything that was not read yet.
 async fn drain(export: &mut dyn Export) -> (Vec<RevisionRecord>, Vec<Resource>) {
     let (mut records, mut resources) = (Vec::new(), Vec::new());
     loop {
@@ -986,7 +986,7 @@ async fn drain(export: &mut dyn Export) -> (Vec<RevisionRecord>, Vec<Resource>) 
     (records, resources)
 }
 
-/// What has a bit of everything, on several pages.
+/// A store with something of everything, on several pages.
 async fn rich(store: &dyn Store) {
     let wide = "x".repeat(40_000);
     commits(
@@ -1088,7 +1088,7 @@ async fn what_was_exported_can_be_restored(f: Fixture) {
         assert_eq!(records, source.changes(after, usize::MAX).await.unwrap());
         assert_eq!(store.removed("").await.unwrap(), source.removed("").await.unwrap());
     }
-    // It goes on from there, and what was unique is still so.
+    // It continues from there, and unique values are still unique.
     soon(f.store.head_moved()).await;
     let taken = batch(vec![cluster("new", None, "c-01.of")]);
     let base = f.other.head().await.unwrap();
@@ -1167,7 +1167,7 @@ async fn a_place_in_the_log_is_told_from_one_that_is_not(f: Fixture) {
     ] {
         assert!(!f.other.holds(strange).await.unwrap(), "{strange}");
     }
-    // What comes before the log is not known any more; where it begins is.
+    // Revisions before the log are unknown; its begin is known.
     f.store.compact(checkpoint(&*f.store, 2).await).await.unwrap();
     assert_eq!(held().await, [true, false, true, true, true]);
 }
@@ -1185,7 +1185,7 @@ async fn a_restored_store_is_another_one(f: Fixture) {
     let restored = f.other.epoch().await.unwrap();
     assert_ne!(restored, epoch);
     assert_ne!(restored, source.epoch().await.unwrap());
-    // Its first revisions are the same here, for the same was written.
+    // The first revisions are the same here, because the same was written.
     assert!(!f.other.holds(lost).await.unwrap());
     assert!(f.other.holds(source.head().await.unwrap()).await.unwrap());
 }

@@ -1,4 +1,4 @@
-//! A damaged store never shortens an answer: each poll is answered as before, or not at all, and what differs is found.
+//! A damaged store never shortens an answer: each poll is answered as before or not at all, and the damage is found.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,7 +40,7 @@ fn seed(text: &str) -> Vec<Operation> {
     parts.collect::<Vec<_>>().concat()
 }
 
-/// The demo fleet, some more clusters with a history, a deleted one, and a reference to what is not there.
+/// The demo fleet, some more clusters with a history, a deleted one, and a dangling reference.
 async fn fill(store: &dyn Store) -> Fleet {
     let kinds = kind::built_in().iter().map(|document| {
         let (id, value) = (None, document.clone());
@@ -83,7 +83,7 @@ const PATHS: [&str; 3] = ["platform-components", "namespaces", "rolebindings"];
 
 type Answers = BTreeMap<(&'static str, &'static str), Option<Vec<u8>>>;
 
-/// What each poll is answered; none where it is 503.
+/// The answer to each poll; none for 503.
 fn answers(fleet: &Fleet) -> Answers {
     let mut answers = Answers::new();
     for name in NAMES {
@@ -99,7 +99,7 @@ fn answers(fleet: &Fleet) -> Answers {
     answers
 }
 
-/// Everything that the store says it holds.
+/// Everything in the store.
 async fn content(store: &dyn Store) -> Result<String, String> {
     let mut export = store.export().await.map_err(|e| e.to_string())?;
     let mut text = format!("{:?} {:?} {:?}", export.head(), export.checkpoint(), export.applied());
@@ -122,7 +122,7 @@ async fn content(store: &dyn Store) -> Result<String, String> {
     Ok(text + &resources.concat())
 }
 
-/// As the command does it.
+/// As the command `verify` does it.
 async fn verify(store: &dyn Store) -> Result<(), String> {
     let problems = store.check().await.map_err(|e| e.to_string())?;
     if let Some(problem) = problems.first() {
@@ -158,7 +158,7 @@ async fn verify(store: &dyn Store) -> Result<(), String> {
     sum.compare(export.checkpoint()).map_err(|e| e.to_string())
 }
 
-/// What a store was before it was damaged.
+/// A store before it was damaged.
 struct Before {
     answers: Answers,
     content: String,
@@ -173,7 +173,7 @@ impl Before {
         }
     }
 
-    /// Holds the damaged store against it. Returns how many polls are still answered.
+    /// Compares the damaged store with it. Returns the number of polls that are still answered.
     async fn hold(&self, store: &dyn Store, what: &str) -> usize {
         let verified = verify(store).await;
         let loaded = store.load().await.map_err(|e| e.to_string()).and_then(Fleet::load);
@@ -207,7 +207,7 @@ async fn tamper(folder: &Path, sql: &'static str) {
     sqlx::Connection::close(conn).await.unwrap();
 }
 
-/// Flips one bit of the only place in the file that holds `text`, so many bytes into it.
+/// Flips one bit of the only occurrence of `text` in the file, at this offset.
 fn flip(file: &Path, text: &str, offset: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     let places = bytes.windows(text.len()).enumerate();
@@ -221,7 +221,7 @@ fn flip(file: &Path, text: &str, offset: usize) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// Whether a place in the file is in a row of the table of resources: its kind and id stand right before the body.
+/// Whether an offset of the file is in a row of the table of resources: kind and id are right before the body.
 fn is_state(bytes: &[u8], place: usize) -> bool {
     let before = &bytes[place.saturating_sub(400)..place];
     let has = |text: &[u8]| before.windows(text.len()).any(|window| window == text);
@@ -237,7 +237,7 @@ async fn closed() -> (TempDir, Before) {
     (folder, before)
 }
 
-/// The store of the folder: damaged, and what is left of it right; then repaired and as it was.
+/// Checks that the folder's store is damaged, that the rest of it is right, and that a repair restores it.
 async fn damaged_then_repaired(folder: &Path, before: &Before, what: &str) -> usize {
     let store = Sqlite::open(&url(folder)).await.unwrap();
     let answered = before.hold(&store, what).await;
@@ -284,7 +284,7 @@ async fn a_bit_in_the_id_of_a_definition_does_not_shorten_lists() {
     assert_eq!(answered, 13);
 }
 
-/// What can happen to rows, in both dialects, and how many of the 15 polls are answered all the same.
+/// Damage to rows, in both dialects, and how many of the 15 polls are still answered.
 const DAMAGE: [(&str, usize); 14] = [
     (
         "UPDATE resources SET body = replace(body, 'podinfo', 'podinf0') WHERE id = 'c-2'",
@@ -367,8 +367,8 @@ async fn what_a_compacted_log_cannot_tell_is_not_served() {
     store.close().await;
     let pristine = std::fs::read(&file).unwrap();
     for (sql, expected, restorable) in [
-        // The digests add up: this row is the only one that is damaged, of whatever kind it was. One cluster refers to what is
-        // not there, as it ever did; that cannot be told from this row any more.
+        // The digests add up, so this row is the only damaged one, of whatever kind it was. One cluster has a dangling reference,
+        // as before; it may refer to this row.
         (
             "UPDATE resources SET body = replace(body, 'dev', 'prod') WHERE id = 'c-2'",
             11,
@@ -417,7 +417,7 @@ async fn a_damaged_log_is_not_read() {
     let page = store.changes(fleet::log::Revision(3), 1).await.unwrap_err();
     assert!(
         page.to_string()
-            .contains("revision 4 of the log is not what was written"),
+            .contains("revision 4 of the log does not match its digest"),
         "{page}"
     );
 }
@@ -480,7 +480,7 @@ async fn hold_damaged(files: &[(&str, Vec<u8>)], before: &Before, seed: u64) {
         }
         match Sqlite::open(&url(folder.path())).await {
             Err(_) => refused += 1,
-            // As the server: it is neither served nor written to.
+            // Like the server: it is neither served nor written to.
             Ok(store) if store.unexpected().is_some() => refused += 1,
             Ok(store) => match before.hold(&store, &what).await {
                 0 => refused += 1,

@@ -1,4 +1,4 @@
-//! What is particular to a server: who may use it at the same time, what is refused, and what becomes of it.
+//! What is particular to PostgreSQL: concurrent releases and roles, refused databases, and faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ async fn open(url: &str) -> Postgres {
     Postgres::open(url, Access::Write).await.unwrap()
 }
 
-/// Commits on whatever the head is by then.
+/// Commits to the current head.
 async fn write(store: &Postgres, id: &str) -> Head {
     loop {
         let base = store.head().await.unwrap();
@@ -58,7 +58,7 @@ async fn refusal(url: &str, access: Access) -> (StoreError, String) {
     (error, line)
 }
 
-/// Retries until it works, within a time that people wait.
+/// Retries until it works, for a limited time.
 async fn eventually<T, E: std::fmt::Display>(mut attempt: impl AsyncFnMut() -> Result<T, E>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -121,7 +121,7 @@ async fn a_server_that_cannot_be_used_says_why() {
     drop(nobody);
     for (url, hint, may_come) in [
         (format!("postgres://u:{PASSWORD}@127.0.0.1:{port}/db"), "refused", true),
-        // Waiting would not make these right.
+        // A retry does not help with these.
         (server.url("missing"), "it does not exist", false),
         (
             server.url_of("nobody", PASSWORD, "postgres"),
@@ -195,7 +195,7 @@ async fn credentials_are_never_shown() {
     for shown in shown {
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
-    // And it goes on.
+    // The store still works.
     server.sql(&url, "ALTER TABLE flux_resourceset.elsewhere RENAME TO applied");
     assert_eq!(write(&store, "b").await.revision, Revision(2));
 }
@@ -216,7 +216,7 @@ async fn a_schema_that_this_release_would_misread_is_refused_also_while_it_runs(
             "{error:?}"
         );
         assert!(
-            line.contains("has schema version 9, this release knows none above 2"),
+            line.contains("has schema version 9, but this release supports only versions up to 2"),
             "{line}"
         );
     }
@@ -272,7 +272,7 @@ async fn the_right_to_select_is_all_that_a_reader_needs() {
         assert!(matches!(error, StoreError::NotReady { .. }), "{error:?}");
         assert!(line.contains(hint), "{line}");
     };
-    not_ready("its schema is not there yet").await;
+    not_ready("its schema does not exist yet").await;
     // As the documentation says.
     for sql in [
         format!("CREATE SCHEMA flux_resourceset AUTHORIZATION {name}_writer"),
@@ -284,7 +284,7 @@ async fn the_right_to_select_is_all_that_a_reader_needs() {
     ] {
         server.sql(&url, &sql);
     }
-    not_ready("its schema is not there yet").await;
+    not_ready("its schema does not exist yet").await;
     let (error, line) = refusal(&reader, Access::Write).await;
     assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
     assert!(line.contains("permission denied"), "{line}");
@@ -316,11 +316,11 @@ async fn the_right_to_select_is_all_that_a_reader_needs() {
         "{refused:?}"
     );
     assert!(reading.restore(true).await.is_err());
-    // It is not only our own word that it cannot write.
+    // The server enforces it, too.
     let (error, line) = refusal(&reader, Access::Write).await;
     assert!(matches!(error, StoreError::Unusable { .. }), "{error:?}");
     assert!(line.contains("permission denied for table store"), "{line}");
-    // What is taken away is missed.
+    // A revoked right is noticed.
     server.sql(
         &url,
         &format!("REVOKE USAGE ON SCHEMA flux_resourceset FROM {name}_reader"),
@@ -365,7 +365,7 @@ async fn a_commit_too_large_for_one_statement_is_one_transaction() {
         ..Batch::default()
     };
     let head = store.commit(Head::default(), &[made]).await.unwrap()[0];
-    // The first and the last swap what is unique, far apart.
+    // The first and the last swap their unique values, far apart.
     let mut turned: Vec<_> = names.iter().map(|name| with(name, Some(name), name)).collect();
     (turned[0].unique, turned[23].unique) = (turned[23].unique.take(), turned[0].unique.take());
     let turned = Batch {
@@ -426,7 +426,7 @@ async fn who_lost_twice_is_next_and_keeps_nobody_waiting_for_long() {
 
 // Faults.
 
-/// Tries again until it is in the log, whatever became of the tries before.
+/// Retries until it is in the log, whatever the outcome of earlier tries.
 async fn write_whatever_happens(store: &Postgres, id: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let batches = [batch(id)];
@@ -446,7 +446,7 @@ async fn attempt(store: &Postgres, batches: &[Batch], unsure: &mut Option<Head>)
         if store.holds(head).await? {
             return Ok(());
         }
-        // A connection that we gave up on may still be at work, but only on top of a head that is no more.
+        // An abandoned connection may still be working, but only on an outdated head.
         if base.revision.next() != head.revision {
             *unsure = None;
         }
@@ -527,7 +527,7 @@ async fn a_paused_server_is_unavailable_in_bounded_time_and_all_goes_on_when_it_
         "{written:?}"
     );
     assert!(started.elapsed() < Duration::from_secs(11), "{:?}", started.elapsed());
-    // However many ask, and for whatever.
+    // However many readers there are.
     let mut readers = JoinSet::new();
     for _ in 0..20 {
         let store = store.clone();
@@ -550,7 +550,7 @@ async fn a_paused_server_is_unavailable_in_bounded_time_and_all_goes_on_when_it_
     assert!(resumed.elapsed() < Duration::from_secs(10), "{:?}", resumed.elapsed());
     let records = store.changes(Revision::ZERO, 9).await.unwrap();
     assert_whole(&records);
-    // The commit that nobody got an answer to may have happened, once.
+    // The commit without an answer may have happened, once.
     let ids: BTreeSet<_> = records.iter().map(|record| record.changes[0].id.to_string()).collect();
     assert_eq!(ids.len(), records.len());
     assert!(ids.contains("a") && ids.contains("c"), "{ids:?}");
@@ -577,7 +577,7 @@ async fn a_server_that_was_stopped_is_said_to_be_away_at_once_and_found_again() 
         }
     })
     .await;
-    // What is heard after that is heard at once: the listener is back as well.
+    // Later commits are noticed at once: the listener is back.
     eventually(async || {
         let head = write(&store, &format!("late-{:?}", Instant::now())).await;
         let written = Instant::now();
@@ -621,7 +621,7 @@ async fn a_commit_that_nobody_is_notified_of_is_seen_within_a_second_and_then_so
     let moved = "UPDATE flux_resourceset.store SET digest = decode(md5(random()::text) || md5(random()::text), 'hex')";
     let mut waited = Vec::new();
     for _ in 0..6 {
-        // Whatever else there is to be woken for, such as a listener that is back.
+        // There may be other wake-ups, such as a listener that is back.
         while timeout(Duration::from_millis(300), follower.head_moved()).await.is_ok() {}
         server.sql(&url, moved);
         let started = Instant::now();
@@ -677,7 +677,7 @@ async fn a_failover_that_lost_its_tail_is_noticed() {
     assert!(store.holds(four).await.unwrap());
     server.go_back(&saved);
 
-    // The head went back, and what was told is not there.
+    // The head moved back, and acknowledged revisions are missing.
     let head = eventually(async || store.head().await).await;
     assert_eq!(head, two);
     let held = async || {
@@ -688,13 +688,13 @@ async fn a_failover_that_lost_its_tail_is_noticed() {
         held
     };
     assert_eq!(held().await, [true, true, false, false]);
-    // The same numbers come again, for something else.
+    // The same revision numbers are used again, for other changes.
     eventually(async || Ok::<_, StoreError>(write_on(&store, "other three").await?)).await;
     let other = write(&store, "other four").await;
     assert_eq!((other.revision, other.digest == four.digest), (four.revision, false));
     assert_eq!(held().await, [true, true, false, false]);
     assert_eq!(store.commit(four, &[batch("five")]).await, Err(CommitError::Conflict));
-    // It is no other store: commits were lost.
+    // The epoch is the same: commits were lost.
     assert_eq!(store.epoch().await.unwrap(), epoch);
 }
 

@@ -1,5 +1,5 @@
-//! The schema that this release creates is the one that the chain of migrations before the first release led to (`chain/`). A
-//! database with the whole chain is accepted; one with a part of it is refused, and says what to do.
+//! The schema of this release equals the result of the migrations before the first release (`chain/`). A database with the whole
+//! chain is accepted; one with a part of it is refused, and the error says what to do.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -46,8 +46,8 @@ async fn rows(conn: &mut SqliteConnection, sql: String) -> Vec<String> {
     sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(conn).await.unwrap()
 }
 
-/// Tables with their columns, indexes with theirs, and triggers. The text of a table that was altered is another one, so what it
-/// means is compared.
+/// Tables with their columns, indexes with theirs, and triggers. SQLite rewrites the text of an altered table, so the columns are
+/// compared and not the text.
 async fn sqlite_schema(file: &Path) -> Vec<String> {
     let mut conn = connect(file).await;
     let mut found = rows(
@@ -72,7 +72,7 @@ async fn sqlite_schema(file: &Path) -> Vec<String> {
         );
         found.extend(rows(&mut conn, indexes).await);
     }
-    // The text of indexes and triggers is not rewritten; the conditions of partial indexes and of checks are in it.
+    // The text of indexes and triggers is not rewritten, and has the conditions of partial indexes. Two tables have checks.
     let texts = "SELECT sql FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL ORDER BY name";
     found.extend(rows(&mut conn, texts.to_owned()).await);
     let checks = "SELECT sql FROM sqlite_schema WHERE name IN ('checkpoint', 'epoch') ORDER BY name";

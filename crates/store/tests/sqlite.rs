@@ -1,4 +1,4 @@
-//! What is particular to the file: where it may be, who else may have it, and what is refused.
+//! What is particular to SQLite: the file's location, other processes, and refused files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +35,7 @@ fn batch(id: &str) -> Batch {
     }
 }
 
-/// Commits on whatever the head is by then.
+/// Commits to the current head.
 async fn write(store: &Sqlite, id: &str) -> Head {
     loop {
         let base = store.head().await.unwrap();
@@ -147,7 +147,7 @@ async fn garbage_is_refused_and_left_alone() {
     let (error, line) = refusal(&url(&file)).await;
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     assert!(
-        line.contains(&*file.display().to_string()) && line.contains("it is no SQLite database"),
+        line.contains(&*file.display().to_string()) && line.contains("it is not a SQLite database"),
         "{line}"
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), garbage);
@@ -177,7 +177,7 @@ async fn a_schema_of_a_later_release_is_refused() {
     let (error, line) = refusal(&url(&file)).await;
     assert!(matches!(error, StoreError::Newer { found: 999, .. }), "{error:?}");
     assert!(
-        line.contains("fleet.db has schema version 999, this release knows none above 5"),
+        line.contains("fleet.db has schema version 999, but this release supports only versions up to 5"),
         "{line}"
     );
 }
@@ -297,7 +297,7 @@ async fn the_write_ahead_log_is_cut_back_while_writers_never_pause() {
     cut_back.await.expect("the log is cut back");
 }
 
-/// Nothing unless the test below runs it, in a process of its own.
+/// Does nothing unless the test below runs it, in a separate process.
 #[tokio::test(flavor = "multi_thread")]
 async fn child() {
     if let Ok(url) = std::env::var("STORE_TEST_CHILD") {
@@ -322,7 +322,7 @@ async fn two_processes_write_to_one_file_and_follow_each_other() {
     for n in 0..30 {
         write(&store, &format!("parent-{n}")).await;
     }
-    // No commit of ours can wake us any more: what arrives now is the child's.
+    // None of our commits can wake us any more: the next wake-up is the child's.
     let followed = tokio::time::timeout(Duration::from_secs(30), async {
         while store.head().await.unwrap().revision < Revision(60) {
             store.head_moved().await;
@@ -333,7 +333,7 @@ async fn two_processes_write_to_one_file_and_follow_each_other() {
     assert_eq!(store.load().await.unwrap().resources.len(), 60);
 }
 
-/// How many rows of the log belong to revisions up to `revision`.
+/// The number of rows of the log for revisions up to `revision`.
 async fn rows(file: &Path, revision: i64) -> i64 {
     let mut conn = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
     let sql = "SELECT (SELECT count(*) FROM changes WHERE revision <= ?1) + (SELECT count(*) FROM revisions WHERE revision <= ?1)";
@@ -404,7 +404,7 @@ async fn a_file_that_is_gone_takes_no_more_writes() {
     assert!(store.head().await.is_err());
     std::fs::write(&file, "").unwrap();
     let lost = store.commit(head, &[batch("b")]).await.unwrap_err();
-    assert!(lost.to_string().contains("another file has taken its place"), "{lost}");
+    assert!(lost.to_string().contains("another file has replaced it"), "{lost}");
 
     std::fs::rename(&elsewhere, &file).unwrap();
     write(&store, "b").await;

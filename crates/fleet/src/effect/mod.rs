@@ -127,7 +127,7 @@ impl Effect {
             return Ok(());
         };
         let detail =
-            format!("cluster \"{id}\" is protected, and would lose all of {path}: set \"protected\" to false first");
+            format!("cluster \"{id}\" is protected and would lose all of {path}: set \"protected\" to false first");
         let mut refusal = Refusal::new(Reason::Protected, detail);
         refusal.clusters.push(id.to_owned());
         Err(refusal)

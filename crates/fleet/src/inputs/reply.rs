@@ -61,7 +61,7 @@ pub enum Breach {
     TooLarge(usize),
     #[error("the id \"{0}\" would be in the reply twice")]
     Twice(String),
-    #[error("the reply would have {0} inputs, and Flux cuts off what is beyond {MAX_INPUTS}")]
+    #[error("the reply would have {0} inputs, and Flux drops those beyond {MAX_INPUTS}")]
     TooMany(usize),
 }
 

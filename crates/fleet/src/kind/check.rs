@@ -56,8 +56,7 @@ impl Check<'_> {
             .filter(|name| properties.contains_key(**name))
         {
             let pointer = format!("{}/properties/{name}", self.draft.at);
-            let detail =
-                format!("\"{name}\" cannot be a property: it means something of its own in an input or a file");
+            let detail = format!("\"{name}\" cannot be a property: it has another meaning in inputs or files");
             self.errors.push(Violation::new(pointer, detail));
         }
     }
@@ -83,10 +82,10 @@ impl Check<'_> {
         let flux = self.flux;
         for (n, name) in flux.overridable.iter().enumerate() {
             let holds = self.has(name) && name != "id" && !flux.overridable[..n].contains(name);
-            let detail = format!("\"{name}\" is not a property that can be overridden, or it is here twice");
+            let detail = format!("\"{name}\" is not a property that can be overridden, or is listed twice");
             self.expect(holds, &format!("overridable/{n}"), detail);
         }
-        let taken = |name: &str| format!("\"{name}\" is a property already");
+        let taken = |name: &str| format!("\"{name}\" is already a property");
         for name in flux.carried.keys() {
             self.expect(self.is_free(name), &format!("carried/{name}"), taken(name));
         }
@@ -99,7 +98,7 @@ impl Check<'_> {
             }
         }
         let holds = !flux.patches || !self.has("patches");
-        self.expect(holds, "patches", "the kind has a property \"patches\" of its own");
+        self.expect(holds, "patches", "the kind has a property \"patches\"");
     }
 
     /// The settings that say what Flux does with an input: depends_on, renders, off.
@@ -126,10 +125,10 @@ impl Check<'_> {
         let flux = self.flux;
         for (setting, text) in [("path", &flux.path), ("command", &flux.command)] {
             let holds = text.as_deref().is_none_or(is_label);
-            self.expect(holds, setting, "lower-case letters, digits and dashes");
+            self.expect(holds, setting, "must be lower-case letters, digits and dashes");
         }
         let holds = flux.singular.as_deref().is_none_or(names::well_formed);
-        self.expect(holds, "singular", "lower-case letters, digits and underscores");
+        self.expect(holds, "singular", "must be lower-case letters, digits and underscores");
         if let Some(array) = &self.draft.names.references {
             let holds = names::well_formed(array) && !RESERVED_PROPERTIES.contains(&array.as_str());
             let detail = format!("\"{array}\" cannot be a property of clusters");
@@ -137,7 +136,7 @@ impl Check<'_> {
         }
         if self.draft.is_clusters() {
             let holds = flux.path.is_none() && flux.references.is_none();
-            self.expect(holds, "path", "clusters have no Flux endpoint of their own");
+            self.expect(holds, "path", "clusters have no Flux endpoint");
         }
     }
 
@@ -151,7 +150,7 @@ impl Check<'_> {
         for (n, name) in required.iter().enumerate() {
             if !is_open && !name.as_str().is_some_and(|name| self.has(name)) {
                 let pointer = format!("{}/required/{n}", self.draft.at);
-                let detail = format!("{name} is required and not a property");
+                let detail = format!("{name} is required but not a property");
                 self.errors.push(Violation::new(pointer, detail));
             }
         }

@@ -1,6 +1,5 @@
-//! What a kind costs every process that has it: the memory of its compiled schema, and the work of holding one document against
-//! it. A kind is compiled by every replica at every start, so one that is too heavy is refused where it is put. One that a
-//! store holds is always read.
+//! The cost of a kind: the memory of its compiled schema, and the work of validating one document. Every replica compiles every
+//! kind at every start, so a request that puts a kind is refused if the kind costs too much. Stored kinds are always read.
 
 use std::collections::HashMap;
 
@@ -13,62 +12,63 @@ use serde_json::Value;
 use super::schema::base_id;
 use crate::refusal::{Violation, segment};
 
-/// How many kinds there may be. The clusters' schema has an array for each.
+/// The most kinds. The clusters' schema has an array for each.
 pub(super) const MOST_KINDS: usize = 500;
-/// How long the documents of all kinds are together. Each is part of the OpenAPI document, which anybody may ask for.
+/// The most bytes of the documents of all kinds together. They are in the OpenAPI document, which needs no token.
 pub(super) const MOST_TEXT: usize = 4 << 20;
-/// About how many bytes one kind may take, and all of them.
+/// The most memory of one kind and of all kinds, approximately.
 pub(super) const MOST_WEIGHT: usize = 8 << 20;
 pub(super) const MOST_WEIGHT_OF_ALL: usize = 48 << 20;
-/// How much a single place in a document may be held against: schemas that apply to it at once, and patterns.
+/// The most work for a single place in a document: schemas that apply to it at once, and patterns.
 pub(super) const MOST_WIDTH: usize = 8192;
 
-/// How large a compiled pattern may be.
+/// The largest compiled pattern, in bytes.
 const MOST_PATTERN: usize = 512 << 10;
-/// A pattern whose automaton is no larger takes one step for each byte of a text, since it is kept once it was made (up to twice
-/// as much); others take up to as many as they have states. `^.{1,255}$` is far below it, `x[a-z]{0,99}y` far above.
+/// The largest automaton of a fast pattern, in bytes. A fast pattern takes one step per byte of a text, because its automaton
+/// stays in the cache; a slow one takes up to as many steps as it has states. `^.{1,255}$` is far below, `x[a-z]{0,99}y` far
+/// above.
 const MOST_AUTOMATON: usize = 1 << 20;
 
-/// What the smaller parts take, roughly.
+/// The memory of the smaller parts, approximately.
 const OF_A_SCHEMA: usize = 1024;
 const OF_A_KEYWORD: usize = 512;
 const OF_UNEVALUATED: usize = 8 << 10;
 const OF_A_VALUE: usize = 128;
 const OF_A_PATTERN: usize = 8 << 10;
 
-/// What a schema or a quick pattern counts for at the place that it applies to, and how many bytes of a slow one count as one.
+/// The width of a schema or a fast pattern, and the bytes of a slow pattern that count as one.
 const SCHEMA_WIDTH: usize = 8;
 const SLOW_PER_WIDTH: usize = 2;
-/// `unevaluatedProperties` holds the document against its siblings once more, for each that is inside another.
+/// `unevaluatedProperties` validates the document against its siblings again, and nested ones multiply.
 const UNEVALUATED: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
-    /// About how many bytes it takes.
+    /// The memory in bytes, approximately.
     pub(crate) weight: usize,
-    /// The most that one place in a document is held against: schemas, and the states of patterns.
+    /// The most work for one place in a document: schemas, and states of patterns.
     pub(crate) width: usize,
-    /// The schemas among that: as many problems can there be with one place.
+    /// The most schemas for one place: each can report a problem.
     pub(crate) schemas: usize,
 }
 
 impl Cost {
-    /// More than each of the built-in kinds: every start meets them, and weighing takes some memory itself. What clusters have of
-    /// other kinds is weighed with those.
+    /// More than each built-in kind costs. They are not weighed, because every start has them and weighing takes memory. The
+    /// clusters' references are weighed with the kinds that they are of.
     pub(super) const OF_OURS: Cost = Cost {
         weight: MOST_WEIGHT / 8,
         width: MOST_WIDTH / 4,
         schemas: 100,
     };
 
-    /// Whether a document may have more problems than are worth telling: each takes memory, and all are found before one is told.
+    /// Whether a document may have too many problems to list: all of them are in memory before the first is reported.
     pub(super) fn may_be_flooded(&self, document: &Value) -> bool {
         const MOST_PROBLEMS: usize = 100_000;
         self.schemas.saturating_mul(values(document)) > MOST_PROBLEMS
     }
 }
 
-/// What one place in a document is held against, at most.
+/// The most work for one place in a document.
 #[derive(Clone, Copy, Default)]
 struct Place {
     width: usize,
@@ -102,16 +102,16 @@ impl Place {
     }
 }
 
-/// What a kind is weighed on.
+/// Adds up the cost of a kind.
 pub(super) struct Scales {
     weight: usize,
-    /// What it may weigh. Nothing is looked at beyond that.
+    /// The most weight. Weighing stops beyond it.
     most: usize,
-    /// How wide each pattern is that was seen: it is compiled once.
+    /// The width of each pattern seen so far: each is compiled once.
     patterns: HashMap<String, usize>,
-    /// Where it became too much.
+    /// The place where the weight exceeded the limit.
     pub(super) too_heavy: Option<Violation>,
-    /// What no kind may have, whatever it weighs.
+    /// Parts that are refused whatever the kind weighs.
     pub(super) faults: Vec<Violation>,
 }
 
@@ -126,7 +126,7 @@ impl Scales {
         }
     }
 
-    /// Puts a kind on the scales: its document, and its schema, which stands at `pointer`.
+    /// Weighs a kind: its document, and its schema, which is at `pointer`.
     pub(super) fn kind(&mut self, document: &Value, schema: &Value, pointer: &str) -> Cost {
         self.settings(document);
         let Place { width, schemas } = self.schema(schema, pointer);
@@ -137,7 +137,7 @@ impl Scales {
         }
     }
 
-    /// The patterns of `x-flux`, which are compiled as they are read.
+    /// Weighs the patterns of `x-flux`, which are compiled when they are read.
     pub(super) fn settings(&mut self, document: &Value) {
         let rules = document.pointer("/schema/x-flux/renders").and_then(Value::as_array);
         for (n, rule) in rules.into_iter().flatten().enumerate() {
@@ -163,14 +163,14 @@ impl Scales {
         self.weight = self.weight.saturating_add(bytes);
         if self.is_full() && self.too_heavy.is_none() {
             let detail = format!(
-                "with this the kind takes more than {} MiB of memory: it has too many schemas or patterns",
+                "the kind would take more than {} MiB of memory: it has too many schemas or patterns",
                 self.most >> 20
             );
             self.too_heavy = Some(Violation::new(pointer, detail));
         }
     }
 
-    /// A pattern of JSON Schema, in JavaScript's way of writing them. Gives how wide it is.
+    /// Weighs a pattern of JSON Schema, in JavaScript's syntax. Returns its width.
     fn schema_pattern(&mut self, pattern: &str, pointer: &str) -> usize {
         match to_rust_regex(pattern) {
             Ok(text) => self.pattern(pattern, &text, pointer),
@@ -178,7 +178,7 @@ impl Scales {
         }
     }
 
-    /// One that is not well-formed is somebody else's to refuse.
+    /// Weighs a pattern, and returns its width. An invalid one counts nothing here; compiling the schema refuses it.
     fn pattern(&mut self, pattern: &str, text: &str, pointer: &str) -> usize {
         if let Some(known) = self.patterns.get(pattern) {
             return *known;
@@ -205,8 +205,8 @@ impl Scales {
             _ => (0, 0),
         };
         if width > MOST_WIDTH {
-            let detail = "the pattern takes too much memory, or too long on a long text: begin it with ^, repeat less, or say \
-                          how long with maxLength";
+            let detail = "the pattern takes too much memory, or too much time on a long text: begin it with ^, repeat less, or \
+                          limit the length with maxLength";
             self.faults.push(Violation::new(pointer, detail));
         }
         self.patterns.insert(pattern.to_owned(), width);
@@ -214,7 +214,7 @@ impl Scales {
         width
     }
 
-    /// Weighs a schema with everything in it. Gives what one place at or below the schema's own is checked against.
+    /// Weighs a schema with everything in it. Returns the work for one place at or below the schema's own.
     fn schema(&mut self, schema: &Value, pointer: &str) -> Place {
         let Value::Object(schema) = schema else {
             return Place::default();
@@ -261,7 +261,7 @@ impl Scales {
         places
     }
 
-    /// A keyword that applies to the same place as its schema. Gives what it adds to that place.
+    /// Weighs a keyword that applies to the same place as its schema. Returns the work that it adds.
     fn keyword(&mut self, key: &str, value: &Value, at: &str) -> Place {
         match (key, value) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(_)) => {
@@ -300,7 +300,7 @@ impl Scales {
     }
 }
 
-/// What an `enum` or `const` adds to its place: strings and integers are looked up, other options are compared one by one.
+/// The width of an `enum` or `const`: strings and integers are looked up, other options are compared one by one.
 fn options_width(key: &str, value: &Value) -> usize {
     let options = value.as_array().filter(|_| key == "enum");
     let is_quick = |options: &Vec<Value>| options.iter().all(Value::is_string) || options.iter().all(Value::is_i64);
@@ -311,12 +311,12 @@ fn options_width(key: &str, value: &Value) -> usize {
     }
 }
 
-/// What a value takes that is no schema, roughly.
+/// The memory of a value that is not a schema, approximately.
 pub(super) fn of_values(value: &Value) -> usize {
     values(value).saturating_mul(OF_A_VALUE)
 }
 
-/// How many values there are in one, counting each 64 bytes of text as one more.
+/// The number of values within a value; each 64 bytes of text count as one more.
 fn values(value: &Value) -> usize {
     let of_text = |text: &str| text.len() / 64;
     1 + match value {

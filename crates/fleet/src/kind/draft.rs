@@ -98,15 +98,18 @@ impl Draft {
         let schema = &document["schema"];
         let (items, at) = items_of(schema);
         let Some(items) = items.as_object() else {
-            let detail = "a kind has a schema: an object with `properties`, or an array of those";
+            let detail = "a kind needs a schema: an object with `properties`, or an array of such objects";
             errors.push(Violation::new(at, detail));
             return Err(errors);
         };
         if items.get("type").is_some_and(|kind| kind != "object") {
-            errors.push(Violation::new(format!("{at}/type"), "documents are objects"));
+            errors.push(Violation::new(
+                format!("{at}/type"),
+                "must be \"object\": documents are objects",
+            ));
         }
         if !items.get("properties").is_some_and(Value::is_object) {
-            let detail = "a kind lists its properties, as an object";
+            let detail = "is required: the properties of the kind, as an object";
             errors.push(Violation::new(format!("{at}/properties"), detail));
         }
         let flux = Flux::read(schema, &mut errors);

@@ -29,7 +29,7 @@ pub(super) fn read_filters(schema: &Value, errors: &mut Vec<Violation>) -> Vec<F
             Some("limit" | "offset" | "selector" | "dry_run" | "cascade") => {
                 errors.push(Violation::new(
                     format!("/schema/query_params/{n}/name"),
-                    "is a parameter of this API already",
+                    "is already a parameter of the API",
                 ));
             }
             Some(name) => filters.push(Filter {
@@ -40,10 +40,7 @@ pub(super) fn read_filters(schema: &Value, errors: &mut Vec<Violation>) -> Vec<F
                     .cloned()
                     .unwrap_or_else(|| json!({"type": "string"})),
             }),
-            None => errors.push(Violation::new(
-                format!("/schema/query_params/{n}/name"),
-                "a parameter has a name",
-            )),
+            None => errors.push(Violation::new(format!("/schema/query_params/{n}/name"), "is required")),
         }
     }
     filters

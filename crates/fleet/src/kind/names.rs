@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{CLUSTERS, DECOMMISSIONS, Flux, KINDS, RELEASED_NAMES};
 use crate::refusal::Violation;
 
-/// Names that a kind may not have: they are routes of the API, or reserved for some.
+/// Names that a kind may not have: routes of the API, and names reserved for later ones.
 const RESERVED: [&str; 25] = [
     "api",
     "audit",
@@ -34,21 +34,27 @@ const RESERVED: [&str; 25] = [
     "undo",
 ];
 
-/// The name of a kind, from its document: the plural. The only thing that is read before a kind is checked.
+/// The name of a kind (the plural), from its document.
 pub fn name_of(document: &Value) -> Result<String, Violation> {
     let Some(kind) = document.get("kind").and_then(Value::as_str) else {
-        return Err(Violation::new("/kind", "a kind's document names its kind, as a string"));
+        return Err(Violation::new(
+            "/kind",
+            "is required: the name of the kind, as a string",
+        ));
     };
     let given = document.pointer("/schema/x-flux/plural").and_then(Value::as_str);
     let name = given.map_or_else(|| plural(kind), str::to_owned);
     if !well_formed(kind) || !well_formed(&name) {
         return Err(Violation::new(
             "/kind",
-            "a kind's name is lower-case letters, digits and underscores, begins with a letter and has at most 63 characters",
+            "a kind's name has only lower-case letters, digits and underscores, begins with a letter and is at most 63 characters long",
         ));
     }
     if RESERVED.contains(&name.as_str()) {
-        return Err(Violation::new("/kind", format!("\"{name}\" is a route of this API")));
+        return Err(Violation::new(
+            "/kind",
+            format!("\"{name}\" is reserved for a route of the API"),
+        ));
     }
     Ok(name)
 }

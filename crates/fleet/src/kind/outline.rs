@@ -1,4 +1,4 @@
-//! The document of a kind, read leniently: for clients, whose server may be newer than they are.
+//! The document of a kind, read leniently: for clients, which may be older than their server.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::filters::{Filter, read_filters};
 use super::names::{self, Names};
 use super::{Flux, schema, text};
 
-/// What the document of a kind says. What this release cannot read is left out.
+/// The content of a kind's document. Parts that this release cannot read are left out.
 #[derive(Clone, Debug)]
 pub struct Outline {
     /// The plural.

@@ -1,4 +1,4 @@
-//! All kinds of a fleet together: the cluster's schema knows the references of every other kind.
+//! All kinds of a fleet, built together: the clusters' schema has the references to every other kind.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub struct Kinds {
 /// A kind's document, and its origin.
 pub(crate) type Source = (Json, Option<Arc<str>>);
 
-/// What is wrong, by kind.
+/// The problems of each kind.
 pub(crate) type Failures = Vec<(String, Vec<Violation>)>;
 
 /// Whether the cost of kinds is checked.
@@ -38,7 +38,7 @@ pub(crate) enum Trust {
 type References = BTreeMap<String, Reference>;
 
 impl Kinds {
-    /// Builds the registry, or says for each kind what is wrong with it. Unchanged kinds are taken from `before`.
+    /// Builds the registry, or returns the problems of each kind. Unchanged kinds are taken from `before`.
     pub(crate) fn build<'a>(
         sources: impl IntoIterator<Item = (&'a Arc<str>, &'a Source)>,
         before: &'a Kinds,
@@ -142,7 +142,7 @@ impl<'a> Build<'a> {
         }
         let added = self.sources.iter().find(|(name, _)| self.before.get(name).is_none());
         let name = added.map(|(name, _)| name.to_string()).unwrap_or_default();
-        let detail = format!("there would be {count} kinds, and there may be {MOST_KINDS}");
+        let detail = format!("there would be {count} kinds, and at most {MOST_KINDS} are allowed");
         Err(vec![(name, vec![Violation::new("/kind", detail)])])
     }
 
@@ -156,13 +156,13 @@ impl<'a> Build<'a> {
         let changed = sources.find(|(name, source)| self.before.unchanged(name, source).is_none());
         let name = changed.map(|(name, _)| name.to_string()).unwrap_or_default();
         let detail = format!(
-            "with this the documents of all kinds are {length} bytes long, and {MOST_TEXT} are allowed together: \
+            "the documents of all kinds would be {length} bytes long together, and {MOST_TEXT} are allowed: \
              shorten descriptions and examples, or delete a kind"
         );
         Err(vec![(name, vec![Violation::new("/schema", detail)])])
     }
 
-    /// Reads the changed kinds. Gives the references to all kinds, changed or not.
+    /// Reads the changed kinds. Returns the references to all kinds, changed or not.
     fn read(&mut self) -> (BTreeMap<&'a Arc<str>, Read>, References) {
         let mut drafts = BTreeMap::new();
         let mut references = References::new();
@@ -237,7 +237,7 @@ impl<'a> Build<'a> {
         }
         if self.is_too_heavy(weight) {
             let most = MOST_WEIGHT_OF_ALL >> 20;
-            let detail = format!("with this the kinds take more than {most} MiB of memory together");
+            let detail = format!("the kinds would take more than {most} MiB of memory together");
             self.failed.push((last_given, vec![Violation::new("/schema", detail)]));
             return Err(std::mem::take(&mut self.failed));
         }
@@ -302,12 +302,12 @@ impl<'a> New<'a> {
         let resolve = |target: &str| {
             let name = target.strip_prefix("#/components/schemas/");
             let found = name.and_then(|name| references.get(name.strip_suffix("_ref")?));
-            let unknown = "is not known: only \"#/components/schemas/<singular>_ref\" of a kind that exists is";
+            let unknown = "is unknown: use \"#/components/schemas/<singular>_ref\" of an existing kind";
             let schema = &found.ok_or(unknown)?.schema;
             depends.set(true);
             unfolded.set(unfolded.get().saturating_add(cost::of_values(schema)));
             if trust == Trust::Given && unfolded.get() > MOST_WEIGHT {
-                return Err("is there too often".to_owned());
+                return Err("is used too often".to_owned());
             }
             Ok(Value::clone(schema))
         };
@@ -359,13 +359,13 @@ fn weigh(
     let was = old.map(|old| old.cost()).unwrap_or_default();
     let mut scales = Scales::new(MOST_WEIGHT.max(was.weight));
     let cost = scales.kind(parsed, schema, draft.at);
-    // What an unchanged document was accepted with is not reported again. It may still become too heavy by the changes of others.
+    // An unchanged document was accepted before, so its faults are not reported. Other kinds may still make it too heavy.
     if old.is_some_and(|old| old.document == source.0) {
         scales.faults.clear();
     }
     if scales.faults.is_empty() && cost.width > MOST_WIDTH.max(was.width) {
-        let detail = "one place in a document is held against too much: too many schemas or patterns beside \
-                      each other, or unevaluatedProperties within each other";
+        let detail = "validating one place in a document takes too much work: too many schemas or patterns apply to it, \
+                  or unevaluatedProperties are nested";
         scales.faults.push(Violation::new(draft.at, detail));
     }
     (cost, scales.faults.into_iter().chain(scales.too_heavy).collect())

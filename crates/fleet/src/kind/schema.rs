@@ -1,4 +1,4 @@
-//! From the schema in a kind's file to the JSON Schema that documents are held against.
+//! From the schema in a kind's file to the JSON Schema that validates documents.
 
 use std::sync::LazyLock;
 
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 use crate::refusal::{Violation, segment};
 use crate::yaml;
 
-/// Fragments that the loader supplies.
+/// Parts of schemas that kinds need not write.
 static BASE: LazyLock<Value> = LazyLock::new(|| yaml::parse(include_str!("base.yaml")).expect("base.yaml parses"));
 
-/// What Firestone and we put into a schema and JSON Schema does not know.
+/// Keywords of Firestone and of this project that are not JSON Schema.
 const NOT_JSON_SCHEMA: [&str; 5] = ["expose", "key", "query_params", "x-flux", "schema"];
 
 pub(super) fn base_id() -> &'static Value {
     &BASE["id"]
 }
 
-/// The JSON Schema of one item: Firestone's wrappers unfolded, objects with `properties` closed, `$ref`s resolved by
-/// `resolve` (which says why not, if it does not).
+/// The JSON Schema of one item: without Firestone's wrappers, with closed objects, and with `$ref`s replaced by the result of
+/// `resolve`.
 pub(super) fn normalise(
     schema: &Value,
     pointer: &str,
@@ -67,7 +67,7 @@ pub(super) fn normalise(
     Value::Object(out)
 }
 
-/// The same schema, with null allowed: how a reference says "no override".
+/// The same schema, also allowing null: a reference with null does not override.
 pub(super) fn nullable(schema: &Value) -> Value {
     let Value::Object(mut schema) = schema.clone() else {
         return json!({});
@@ -84,7 +84,7 @@ pub(super) fn nullable(schema: &Value) -> Value {
     Value::Object(schema)
 }
 
-/// Whether what `value` has of a branch's enumerated fields is what the branch lists, and at least one is there.
+/// Whether `value` has at least one of a branch's `enum` fields, and all that it has match.
 fn is_meant(branch: &Value, value: &Value) -> bool {
     let properties = branch
         .get("properties")
@@ -96,8 +96,7 @@ fn is_meant(branch: &Value, value: &Value) -> bool {
     told.clone().next().is_some() && told.all(|(options, field)| options.contains(field))
 }
 
-/// Fills in what `value` leaves out and the schema has a default for, at every depth; also by the branch of an `anyOf` that a
-/// value of its fields picks.
+/// Adds the defaults of the schema to `value`, at every depth. Of an `anyOf`, it uses the branch whose `enum` fields match.
 pub fn fill_defaults(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::refusal::{Violation, segment};
 
-/// The settings of a kind that Firestone does not know: how Flux sees it.
+/// The settings of a kind besides Firestone's: how clusters refer to it, and what Flux makes of it.
 ///
-/// Unknown settings are ignored here, since a later release may have written them; [`unknown_settings`] refuses them where a
-/// kind is written. The names of the known settings are the fields of this struct.
+/// Unknown settings are ignored here, because a later release may have written them; [`unknown_settings`] refuses them when a kind
+/// is put. The known settings are the fields of this struct.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub struct Flux {
@@ -35,9 +35,9 @@ pub struct Flux {
     pub nest: BTreeMap<String, Vec<String>>,
     /// The field that lists ids of the same kind that must be healthy first.
     pub depends_on: Option<String>,
-    /// An input with these values is one that Flux garbage-collects though it stays in the list.
+    /// Flux garbage-collects an input with these values, although it stays in the list.
     pub off: Map<String, Value>,
-    /// What Flux makes of an input; the first rule that matches counts.
+    /// What Flux makes of an input: the first rule that matches.
     pub renders: Vec<Render>,
 }
 
@@ -45,18 +45,18 @@ pub struct Flux {
 #[serde(deny_unknown_fields)]
 pub struct Render {
     pub object: String,
-    /// The object that it takes its content from: another one is another road, and what came by the old one goes.
+    /// The source of the object's content. If the source changes, Flux removes what came from the old one.
     #[serde(default)]
     pub source: Option<String>,
     #[serde(default, deserialize_with = "patterns")]
     pub when: BTreeMap<String, Regex>,
-    /// The keys of patches that such an object has a use for; all of them unless said.
+    /// The keys of patches that have an effect on such an object; by default, all.
     #[serde(default, deserialize_with = "pattern")]
     pub patch_keys: Option<Regex>,
-    /// The same for their values, as text.
+    /// The values of patches that have an effect on such an object, as text.
     #[serde(default, deserialize_with = "pattern")]
     pub patch_values: Option<Regex>,
-    /// Fields that such an object has no use for: when they have this value, or any where it is null.
+    /// Fields without effect on such an object, if they have this value; null stands for any value.
     #[serde(default)]
     pub ignores: BTreeMap<String, Value>,
 }
@@ -110,7 +110,7 @@ pub(crate) fn unknown_settings(document: &Value) -> Vec<Violation> {
     let unknown = given.filter(|(name, _)| !known.contains(&name.as_str()));
     let violations = unknown.map(|(name, _)| {
         let pointer = format!("/schema/x-flux{}", segment(name));
-        Violation::new(pointer, format!("is not known; known: {}", known.join(", ")))
+        Violation::new(pointer, format!("is unknown; known: {}", known.join(", ")))
     });
     violations.collect()
 }
@@ -123,7 +123,7 @@ fn known() -> &'static [&'static str] {
     names
 }
 
-/// Deserializes an empty struct, and keeps the names of the fields that serde asks for.
+/// Deserializes an empty struct, and keeps the field names that serde passes.
 struct FieldNames<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {

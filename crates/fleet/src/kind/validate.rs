@@ -62,7 +62,7 @@ impl Kind {
     fn ambiguous_labels(&self, cluster: &Value) -> impl Iterator<Item = Violation> {
         let labels = cluster["labels"].as_object().into_iter().flatten();
         labels.filter(|(key, _)| self.is_scalar_field(key)).map(|(key, _)| {
-            let detail = "is a field of clusters: a selector could not tell them apart";
+            let detail = "has the name of a field of clusters: a selector could not tell them apart";
             Violation::new(format!("/labels{}", segment(key)), detail)
         })
     }

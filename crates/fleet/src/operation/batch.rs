@@ -22,7 +22,7 @@ impl BatchRequest {
     /// Reads the body. It may be large, so its values are moved and not copied.
     pub fn parse(body: Value) -> Result<BatchRequest, Vec<Violation>> {
         let Value::Object(mut body) = body else {
-            return Err(vec![Violation::new("", "a batch is an object with `operations`")]);
+            return Err(vec![Violation::new("", "a batch must be an object with `operations`")]);
         };
         let is_unknown = |name: &&String| !matches!(name.as_str(), "reason" | "operations");
         let unknown = body.keys().filter(is_unknown);
@@ -33,7 +33,7 @@ impl BatchRequest {
             None | Some(Value::Null) => None,
             Some(Value::String(reason)) => Some(reason),
             Some(_) => {
-                errors.push(Violation::new("/reason", "is a string"));
+                errors.push(Violation::new("/reason", "must be a string"));
                 None
             }
         };
@@ -52,10 +52,10 @@ fn read_all(given: Option<Value>, errors: &mut Vec<Violation>) -> Vec<Operation>
     };
     let items = match given {
         Some(Value::Array(items)) if items.len() > MOST_OPERATIONS => {
-            return refuse(format!("at most {MOST_OPERATIONS} operations"));
+            return refuse(format!("a batch has at most {MOST_OPERATIONS} operations"));
         }
         Some(Value::Array(items)) if !items.is_empty() => items,
-        _ => return refuse("a batch has an array of operations, at least one".to_owned()),
+        _ => return refuse("is required: an array with at least one operation".to_owned()),
     };
     let mut operations = Vec::with_capacity(items.len());
     for (n, item) in items.into_iter().enumerate() {
@@ -105,7 +105,7 @@ struct Wire {
 
 fn read(item: Value) -> Result<Operation, Vec<Violation>> {
     let Some(fields) = item.as_object() else {
-        return Err(vec![Violation::new("", "an operation is an object")]);
+        return Err(vec![Violation::new("", "an operation must be an object")]);
     };
     let names: Vec<String> = fields.keys().cloned().collect();
     check_nulls(fields)?;
@@ -113,7 +113,10 @@ fn read(item: Value) -> Result<Operation, Vec<Violation>> {
     let wire: Wire = serde_json::from_value(item).map_err(unreadable)?;
     let Some((_, allowed)) = VERBS.iter().find(|(verb, _)| *verb == wire.op) else {
         let verbs: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).collect();
-        return Err(vec![Violation::new("/op", format!("one of {}", verbs.join(", ")))]);
+        return Err(vec![Violation::new(
+            "/op",
+            format!("must be one of {}", verbs.join(", ")),
+        )]);
     };
     let mut reader = Reader {
         wire,
@@ -121,12 +124,15 @@ fn read(item: Value) -> Result<Operation, Vec<Violation>> {
     };
     let is_unused = |name: &&str| !COMMON.contains(name) && !allowed.contains(name);
     for name in names.iter().map(String::as_str).filter(is_unused) {
-        reader.refuse(&format!("/{name}"), format!("means nothing to \"{}\"", reader.wire.op));
+        reader.refuse(
+            &format!("/{name}"),
+            format!("is not allowed with \"{}\"", reader.wire.op),
+        );
     }
     let verb = reader.verb();
     let if_match = reader.wire.if_match.as_deref().map(IfMatch::parse);
     if if_match.is_some() && reader.wire.selector.is_some() {
-        reader.refuse("/if_match", "goes with one resource, not with a selector");
+        reader.refuse("/if_match", "is not allowed with a selector");
     }
     match reader.errors.is_empty() {
         true => Ok(Operation::new(reader.wire.kind, verb).when(if_match)),
@@ -139,7 +145,7 @@ fn check_nulls(fields: &Map<String, Value>) -> Result<(), Vec<Violation>> {
     let names = ["id", "cluster", "selector", "if_match"].into_iter();
     let nulls = names.filter(|name| fields.get(*name).is_some_and(Value::is_null));
     let errors: Vec<_> = nulls
-        .map(|name| Violation::new(format!("/{name}"), "is null: say what is meant, or leave it out"))
+        .map(|name| Violation::new(format!("/{name}"), "must not be null: set it or leave it out"))
         .collect();
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
@@ -196,7 +202,7 @@ impl Reader {
 
     fn merge(&mut self) -> Verb {
         if self.wire.selector.is_some() && self.wire.kind != CLUSTERS {
-            self.refuse("/selector", "selects clusters, and only those");
+            self.refuse("/selector", "is only allowed for clusters");
         }
         Verb::Merge {
             on: self.target("id", self.wire.id.clone()),
@@ -237,7 +243,7 @@ impl Reader {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(overrides)) => overrides,
             Some(_) => {
-                self.refuse("/value", "overrides are an object");
+                self.refuse("/value", "must be an object: the overrides");
                 Map::new()
             }
         }

@@ -141,7 +141,7 @@ impl Edit {
             kind => {
                 let Some(definitions) = self.fleet.definitions.get_mut(kind) else {
                     return Err(format!(
-                        "the store holds \"{id}\" of the kind \"{kind}\", which is not there"
+                        "the store has \"{id}\" of the kind \"{kind}\", which does not exist"
                     ));
                 };
                 let users = definitions.users_of(&id);

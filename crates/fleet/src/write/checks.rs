@@ -34,7 +34,7 @@ impl Draft<'_> {
             if restores && errors.len() < MOST_VIOLATIONS {
                 let found = kind.validate(&document.body.parse()).into_iter();
                 errors.extend(found.map(|error| {
-                    let detail = format!("{} \"{id}\" as it was: {}", kind.singular, error.detail);
+                    let detail = format!("{} \"{id}\" cannot be restored: {}", kind.singular, error.detail);
                     Violation::new(self.blame(&kind.name, id, &error.pointer), detail)
                 }));
             }
@@ -159,11 +159,7 @@ impl Draft<'_> {
         if dependents.is_empty() {
             return Ok(());
         }
-        let detail = format!(
-            "{} \"{id}\" is what others depend on: {}",
-            kind.singular,
-            some_of(&dependents)
-        );
+        let detail = format!("{} \"{id}\" is a dependency of {}", kind.singular, some_of(&dependents));
         Err(Refusal::at(Reason::InUse, &self.blame(&kind.name, id, ""), detail))
     }
 
@@ -221,7 +217,7 @@ impl Draft<'_> {
                 let dependencies = graph.next(id);
                 let n = dependencies.iter().position(|dependency| *dependency == path[1]);
                 let pointer = format!("{}/{}", segment(field), n.unwrap_or_default());
-                let detail = format!("a cycle: {}", shorten(path.join(" → "), MOST_TEXT));
+                let detail = format!("dependency cycle: {}", shorten(path.join(" → "), MOST_TEXT));
                 errors.push(Violation::new(self.blame(&kind.name, id, &pointer), detail));
             }
         }

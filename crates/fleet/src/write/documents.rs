@@ -15,7 +15,10 @@ use crate::refusal::{Violation, segment};
 /// Refuses a value that is nested too deeply to be stored.
 pub(super) fn check_depth(value: &Value) -> Result<(), Violation> {
     match is_too_deep(value) {
-        true => Err(Violation::new("", format!("is more than {MOST_DEPTH} levels deep"))),
+        true => Err(Violation::new(
+            "",
+            format!("is nested more than {MOST_DEPTH} levels deep"),
+        )),
         false => Ok(()),
     }
 }
@@ -38,7 +41,10 @@ impl Draft<'_> {
     ) -> Result<Arc<str>, Vec<Violation>> {
         check_depth(value).map_err(|error| vec![error])?;
         let Value::Object(fields) = &mut *value else {
-            return Err(vec![Violation::new("", format!("a {} is an object", kind.singular))]);
+            return Err(vec![Violation::new(
+                "",
+                format!("a {} must be an object", kind.singular),
+            )]);
         };
         let id = settle_id(kind, id, fields).map_err(|error| vec![error])?;
         fill_defaults(&kind.schema, value);
@@ -72,13 +78,12 @@ impl Draft<'_> {
         let Some(cluster) = self.now().cluster(id) else {
             return Ok(());
         };
-        let detail = |count| {
-            format!("the cluster has {count} of these, and leaving them out would remove them: say [] to remove them")
-        };
+        let detail =
+            |count| format!("the cluster has {count} references that the request leaves out: to remove them, send []");
         let present = cluster.document().body.parse();
         let mut errors = self.arrays_lost(&present, |array| value.get(array).is_none(), detail);
         if cluster.head().protected && value.get("protected").is_none() {
-            let detail = "the cluster is protected, and leaving this out would lift that: say false to lift it";
+            let detail = "the cluster is protected and the request leaves this out: to lift the protection, send false";
             errors.push(Violation::new("/protected", detail));
         }
         none_or_value(errors)
@@ -88,8 +93,9 @@ impl Draft<'_> {
     /// uninstall everything.
     pub(super) fn check_null_references(&self, present: &Value, patch: &Value) -> Result<(), Fault> {
         let is_cleared = |array: &str| patch.get(array).is_some_and(Value::is_null);
-        let detail =
-            |count| format!("null would remove {count} references: name each with \"$patch\": \"delete\", or PUT []");
+        let detail = |count| {
+            format!("null would remove all {count} references: remove each with \"$patch\": \"delete\", or PUT []")
+        };
         none_or_value(self.arrays_lost(present, is_cleared, detail))
     }
 
@@ -134,7 +140,7 @@ fn settle_id(kind: &Kind, id: Option<&str>, fields: &mut Map<String, Value>) -> 
     let own = fields.get("id").and_then(Value::as_str).unwrap_or_default();
     match id {
         Some(id) if id != own => {
-            let detail = format!("this is \"{id}\": an id never changes");
+            let detail = format!("the id is \"{id}\" and cannot be changed");
             Err(Violation::new("/id", detail))
         }
         _ => Ok(own.into()),

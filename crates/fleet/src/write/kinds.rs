@@ -25,7 +25,12 @@ impl Draft<'_> {
                 id, value: Some(value), ..
             } => self.put_kind(Some(id), value),
             Verb::Delete { id, .. } | Verb::Restore { id, value: None, .. } => Ok(self.delete_kind(id)?),
-            _ => Err(Refusal::at(Reason::Invalid, "/op", "a kind is put as a whole").into()),
+            _ => Err(Refusal::at(
+                Reason::Invalid,
+                "/op",
+                "a kind can only be created, replaced, applied or deleted",
+            )
+            .into()),
         }
     }
 
@@ -34,7 +39,7 @@ impl Draft<'_> {
         let operation = self.operation();
         let exists = self.now().document(KINDS, &name).is_some();
         if exists && matches!(operation.verb, Verb::Create { .. }) {
-            let detail = format!("the kind \"{name}\" exists already");
+            let detail = format!("the kind \"{name}\" already exists");
             return Err(Refusal::at(Reason::Exists, "/id", detail).into());
         }
         if operation.if_match.is_some() {
@@ -57,7 +62,7 @@ impl Draft<'_> {
     fn delete_kind(&mut self, id: &str) -> Result<(), Refusal> {
         self.check_version(KINDS, id)?;
         if id == CLUSTERS {
-            let detail = "everything refers to clusters: this kind stays";
+            let detail = "the kind \"clusters\" cannot be deleted";
             return Err(Refusal::at(Reason::InUse, "/id", detail));
         }
         // Checked now and not at the end: the definitions of a kind are gone once the kind is.
@@ -226,7 +231,7 @@ fn check_kind_document(id: Option<&str>, value: &Value) -> Result<String, Vec<Vi
     }
     match id {
         Some(id) if id != name => {
-            let detail = format!("this is the document of the kind \"{name}\": put it to /kinds/{name}");
+            let detail = format!("the document describes the kind \"{name}\": send it to /kinds/{name}");
             Err(vec![Violation::new("/kind", detail)])
         }
         _ => Ok(name),

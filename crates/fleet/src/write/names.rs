@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Draft;
 use crate::kind::{CLUSTERS, DECOMMISSIONS, RELEASED_NAMES};
 use crate::refusal::{Reason, Refusal};
-use crate::released;
+use crate::released::{self, MOST_RELEASED};
 use crate::snapshot::Fleet;
 
 impl Draft<'_> {
@@ -39,15 +39,14 @@ impl Draft<'_> {
 
     /// Checks that no two clusters have the same DNS name, and that protected clusters keep theirs.
     pub(super) fn check_dns(&mut self) -> Result<(), Refusal> {
-        let renamed = self.touched_ids(CLUSTERS).find(|id| {
-            let dns = |fleet: &Fleet| fleet.cluster(id).map(|cluster| cluster.head().dns_key.clone());
-            let protected = self.base.cluster(id).is_some_and(|cluster| cluster.head().protected);
-            protected && dns(self.base) != dns(self.now())
-        });
+        let is_protected = |id: &str| self.base.cluster(id).is_some_and(|cluster| cluster.head().protected);
+        let is_held = |id: &&Arc<str>| is_protected(id) && self.gives_up_name(id);
+        let renamed = self.touched_ids(CLUSTERS).find(is_held);
         if let Some(id) = renamed {
             // The next cluster to take the name would decide what Flux installs behind it.
-            let detail =
-                format!("cluster \"{id}\" is protected and keeps its DNS name: set \"protected\" to false first");
+            let detail = format!(
+                "cluster \"{id}\" is protected, so its DNS name cannot change: set \"protected\" to false first"
+            );
             let mut refusal = Refusal::at(Reason::Protected, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
             refusal.clusters.push(id.to_string());
             return Err(refusal);
@@ -62,6 +61,13 @@ impl Draft<'_> {
         let mut refusal = Refusal::at(Reason::Exists, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
         refusal.clusters.push(other.to_string());
         Err(refusal)
+    }
+
+    /// Whether a cluster of the base has another DNS name now, or is deleted.
+    fn gives_up_name(&self, id: &str) -> bool {
+        let dns = |fleet: &Fleet| fleet.cluster(id).map(|cluster| cluster.head().dns_key.clone());
+        let before = dns(self.base);
+        before.is_some() && before != dns(self.now())
     }
 
     /// Brings the records of DNS names in line with the clusters. A cluster that has a name ends the name's decommission or
@@ -87,6 +93,23 @@ impl Draft<'_> {
         for (kind, dns, document) in settled {
             self.put(kind, dns, document)?;
         }
-        Ok(())
+        self.check_released_count()
+    }
+
+    /// Limits the number of released names. They are never forgotten by themselves: the next cluster of a forgotten name could lose
+    /// its inputs without a removal that is counted. So a write that releases too many is refused.
+    fn check_released_count(&self) -> Result<(), Refusal> {
+        let count = |fleet: &Fleet| fleet.released_names().len();
+        if count(self.now()) <= MOST_RELEASED.max(count(self.base)) {
+            return Ok(());
+        }
+        let detail = format!(
+            "there would be {} released DNS names, and at most {MOST_RELEASED} are kept: delete those that no machine polls any \
+             more (GET /released_names, DELETE /released_names/{{dns}})",
+            count(self.now())
+        );
+        let renamed = self.touched_ids(CLUSTERS).find(|id| self.gives_up_name(id));
+        let pointer = renamed.map_or_else(String::new, |id| self.blame(CLUSTERS, id, "/cluster_dns"));
+        Err(Refusal::at(Reason::Invalid, &pointer, detail))
     }
 }

@@ -63,7 +63,7 @@ impl Draft<'_> {
         let mut value = value.clone();
         let id = self.complete(kind, id, &mut value).map_err(Fault::Value)?;
         if self.now().document(&kind.name, &id).is_some() {
-            let detail = format!("{} \"{id}\" exists already", kind.singular);
+            let detail = format!("{} \"{id}\" already exists", kind.singular);
             return Err(Refusal::at(Reason::Exists, "/id", detail).into());
         }
         self.put_as_sent(kind, id, value)
@@ -123,7 +123,7 @@ impl Draft<'_> {
         let mut merged = Value::clone(&present);
         patch::apply(form, self.now().kinds(), kind, &mut merged, patch).map_err(Fault::Value)?;
         if merged.get("id").is_none() {
-            return Err(Fault::value("/id", "an id never changes"));
+            return Err(Fault::value("/id", "the id cannot be removed"));
         }
         match self.complete(kind, Some(id), &mut merged) {
             Ok(id) => Ok(self.put(&kind.name, id, Some(merged))?),
@@ -169,7 +169,10 @@ impl Draft<'_> {
         let array = reference_array(kind)?;
         let mut reference = value.clone();
         if reference.contains_key("$patch") {
-            return Err(Fault::value("/$patch", "assign only adds and changes"));
+            return Err(Fault::value(
+                "/$patch",
+                "assign cannot remove a reference: use unassign",
+            ));
         }
         reference.insert("id".into(), id.into());
         self.on_clusters(on, &json!({ array: [reference] }))
@@ -190,7 +193,7 @@ impl Draft<'_> {
     ) -> Result<(), Fault> {
         reference_array(kind)?;
         if !kind.flux.patches {
-            let detail = format!("{} take no patches", kind.name);
+            let detail = format!("{} do not support patches", kind.name);
             return Err(Refusal::at(Reason::Invalid, "/kind", detail).into());
         }
         if self.now().document(&kind.name, id).is_none() {
@@ -254,7 +257,7 @@ impl Draft<'_> {
 /// The clusters' array of references to a kind.
 fn reference_array(kind: &Kind) -> Result<&str, Refusal> {
     let none = || {
-        let detail = format!("clusters do not refer to {}", kind.name);
+        let detail = format!("clusters cannot refer to {}", kind.name);
         Refusal::at(Reason::Invalid, "/kind", detail)
     };
     kind.references.as_deref().ok_or_else(none)

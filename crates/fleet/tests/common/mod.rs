@@ -1,4 +1,4 @@
-//! What the tests of this crate share: fleets to start from, one way to write, one view of everything that can be seen.
+//! Shared by the tests of this crate: fleets to start from, one way to write, one view of everything that is visible.
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub const SEED: Rules = Rules {
     allow_dangling: true,
 };
 
-/// The kind of the chapter "Extending with New Resource Types", as it stands there.
+/// The kind of the book's chapter "Extending with New Resource Types".
 pub fn network_policy() -> Value {
     let case = yaml::parse(include_str!("../merge/network_policies.yaml")).unwrap();
     yaml::parse(case["kinds"][0].as_str().unwrap()).unwrap()
@@ -64,7 +64,7 @@ pub fn seed_operations(seed: &Value) -> Result<Vec<Operation>, Vec<Violation>> {
     Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// Writes, and holds the three ways to the next snapshot against each other: the write's own, the log's, the store's.
+/// Writes, and compares the three ways to the next snapshot: by the write, by the log, by loading the store.
 pub fn commit(fleet: &Fleet, operations: &[Operation], rules: Rules) -> Result<(Fleet, RevisionRecord), Refusal> {
     let outcome = fleet.write(operations, rules)?;
     let batch = Batch {
@@ -81,7 +81,7 @@ pub fn commit(fleet: &Fleet, operations: &[Operation], rules: Rules) -> Result<(
     Ok((written, record))
 }
 
-/// Writes the operations of a batch, as they stand on the wire.
+/// Writes the operations of a batch, in their wire form.
 pub fn write(fleet: &Fleet, operations: Value) -> Result<(Fleet, Vec<Change>), Refusal> {
     let request = BatchRequest::parse(json!({ "operations": operations })).map_err(Refusal::invalid)?;
     commit(fleet, &request.operations, BATCH).map(|(fleet, record)| (fleet, record.changes))
@@ -107,7 +107,7 @@ pub fn refuse(fleet: &Fleet, operations: Value, reason: Reason, pointers: &[&str
     refusal
 }
 
-/// What a poll is answered with.
+/// The answer to a poll.
 pub fn poll(fleet: &Fleet, dns: &str, path: &str) -> Value {
     match fleet.poll(dns, path) {
         Poll::Reply(reply) => serde_json::from_slice(&reply.identity()).unwrap(),
@@ -136,7 +136,7 @@ pub fn document(fleet: &Fleet, kind: &str, id: &str) -> Value {
         .map_or(Value::Null, |document| document.body.parse())
 }
 
-/// What a store would hold.
+/// The state in a store.
 pub fn state(fleet: &Fleet) -> State {
     State {
         head: fleet.head(),
@@ -145,11 +145,11 @@ pub fn state(fleet: &Fleet) -> State {
     }
 }
 
-/// Ids and labels that indexes are asked for, whether or not anything of that name is there.
+/// Ids and labels to look up in indexes, whether they exist or not.
 pub const IDS: [&str; 6] = ["a", "b", "c", "d", "cert-manager", "podinfo"];
 pub const LABELS: [&str; 3] = ["team", "tier", "zone"];
 
-/// Everything that can be seen of a fleet, as text: two fleets with the same view cannot be told apart.
+/// Everything visible of a fleet, as text: two fleets with the same view are the same for clients.
 pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
     let mut view = BTreeMap::new();
     view.insert("head".into(), format!("{:?}", fleet.head()));

@@ -1,4 +1,4 @@
-//! What belongs together goes together, and every problem is reported where it is.
+//! A batch is all or nothing, and every problem is reported at its place.
 
 use fleet::log::Action::{Create, Update};
 use fleet::operation::{BatchRequest, MOST_OPERATIONS};

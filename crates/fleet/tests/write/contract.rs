@@ -1,4 +1,4 @@
-//! The contract guard: no write leaves a cluster with a reply that Flux would refuse or trim.
+//! The contract with Flux: no write leaves a cluster with a reply that Flux would refuse or trim.
 
 use fleet::inputs::{MAX_INPUTS, MAX_REPLY_BYTES};
 use fleet::log::{Resource, State};
@@ -16,7 +16,7 @@ fn size(fleet: &Fleet, dns: &str, path: &str) -> usize {
     }
 }
 
-/// Annotations of so many bytes altogether.
+/// Annotations of this many bytes in total.
 fn annotations(bytes: usize) -> Value {
     let full = bytes / 65_536;
     many(full + 1, |n| {
@@ -174,7 +174,7 @@ fn more_inputs_than_the_providers_take_are_refused() {
     );
 }
 
-/// A fleet as some store holds it: with what no write made, or would make today.
+/// A fleet from a store, with documents that no write of today would accept.
 fn stored<'a>(fleet: &Fleet, more: impl Iterator<Item = (&'a str, &'a str, Value)>) -> Fleet {
     let State {
         head, mut resources, ..

@@ -1,5 +1,4 @@
-//! What a kind, and a batch of them, may cost every process that has it; and that a store which holds too much is read all the
-//! same.
+//! The cost limits of kinds and batches; and that a store with too costly kinds can still be read.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ fn many(name: &str, count: usize, property: impl Fn(usize) -> Value) -> Value {
     kind(name, Value::Object(properties.collect()), json!({}))
 }
 
-/// Half a megabyte each, when they are compiled.
+/// Patterns of half a megabyte each, compiled.
 fn heavy(name: &str) -> Value {
     many(
         name,
@@ -26,7 +25,7 @@ fn heavy(name: &str) -> Value {
     )
 }
 
-/// Each definition is held against the next one twice.
+/// Each definition refers to the next one twice.
 fn doubling(name: &str, levels: usize, anchored: bool) -> Value {
     let target = |n: usize| match anchored {
         true => format!("#d{n}"),
@@ -41,7 +40,7 @@ fn doubling(name: &str, levels: usize, anchored: bool) -> Value {
     document
 }
 
-/// The small fleet as a store gives it back, which took this kind when nobody looked at what it costs.
+/// The small fleet, loaded from a store that accepted this kind without a check of its cost.
 fn stored(name: &str, document: &Value) -> Fleet {
     let mut state = state(&small());
     state.resources.push(Resource {

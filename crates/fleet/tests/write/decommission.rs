@@ -1,4 +1,4 @@
-//! Deleting a cluster, and what may follow.
+//! Deleting a cluster, and using its DNS name again.
 
 use fleet::refusal::Reason::{Invalid, Protected};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Definitions: who refers to them, and what they depend on.
+//! Definitions: references to them, and their dependencies.
 
 use fleet::kind::CLUSTERS;
 use fleet::log::{Resource, State};
@@ -106,7 +106,7 @@ fn a_reference_to_what_is_not_there_is_refused() {
     );
 }
 
-/// `three` refers to what is not there.
+/// `three` refers to a missing definition.
 fn dangling() -> Fleet {
     let seed = json!({"op": "merge", "kind": "clusters", "id": "three", "value": {"namespaces": [{"id": "gone"}, {"id": "b"}]}});
     let request = fleet::operation::BatchRequest::parse(json!({"operations": [seed]})).unwrap();

@@ -1,4 +1,4 @@
-//! What is accepted and will not do what its author hopes; who uses what; seeds and other files.
+//! Diagnostics of accepted documents; usage of definitions; seeds and other files.
 
 use fleet::files::{self, Seed};
 use fleet::usage::Usage;
@@ -173,14 +173,14 @@ fn a_name_that_is_there_twice_in_a_seed_is_found_by_its_line() {
     assert!(
         error
             .detail
-            .starts_with("is not JSON: \"clusters\" is there twice at line 2"),
+            .starts_with("is not JSON: \"clusters\" occurs twice at line 2"),
         "{error:?}"
     );
     let text = "{\"namespaces\": [\n {\"id\": \"a\"},\n {\"id\": \"b\",\n \"id\": \"b\"}]}";
     let seed = Seed::read(text).unwrap();
     let error = seed.operations(0..2).unwrap_err().remove(0);
     assert_eq!(error.pointer, "/namespaces/1");
-    assert_eq!(error.detail, "is not JSON: \"id\" is there twice at line 4");
+    assert_eq!(error.detail, "is not JSON: \"id\" occurs twice at line 4");
 }
 
 #[test]

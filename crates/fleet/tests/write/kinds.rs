@@ -1,4 +1,4 @@
-//! Kinds are data: adding, changing and removing them under a fleet that is in use.
+//! Kinds are data: adding, changing and removing them while they are in use.
 
 use fleet::kind::built_in;
 use fleet::operation::{Operation, Verb};

@@ -1,5 +1,5 @@
-//! What a write does and what it refuses: DESIGN.md's "What the spec leaves open, settled" and "The wire", as far as this
-//! crate decides them. One file per subject. Every accepted write is also followed and loaded (see `common::commit`).
+//! What a write does and what it refuses. One file per subject. Every accepted write is also followed and loaded (see
+//! `common::commit`).
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 #[path = "../common/mod.rs"]

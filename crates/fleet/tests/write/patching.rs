@@ -10,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::common::{commit, document, ids, refuse, write};
 
-/// A PATCH of one cluster, as a request of its own.
+/// A PATCH of one cluster, as a single request.
 fn patch(fleet: &Fleet, form: Form, id: &str, value: Value) -> Result<Value, Refusal> {
     let verb = Verb::Merge {
         on: Target::Id(id.to_owned()),
@@ -298,7 +298,7 @@ fn a_put_that_leaves_out_references_is_refused() {
             Invalid,
             &["/operations/0/value/platform_components"],
         );
-        assert!(refusal.detail.contains("say []"), "{}", refusal.detail);
+        assert!(refusal.detail.contains("send []"), "{}", refusal.detail);
     }
     let both = [
         "/operations/0/value/namespaces",

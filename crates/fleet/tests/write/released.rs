@@ -1,4 +1,4 @@
-//! DNS names that clusters gave up, and what becomes of whoever still asks by them.
+//! DNS names that clusters gave up, and the polls that still use them.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn bare_at(id: &str, dns: &str) -> Value {
     )
 }
 
-/// `one` has left its name for another.
+/// `one` has been renamed.
 fn left() -> Fleet {
     accept(&small(), json!([rename("one", "new")]))
 }
@@ -32,7 +32,7 @@ fn remembered(fleet: &Fleet, dns: &str) -> Value {
     document(fleet, "released_names", &format!("{dns}.example.com"))
 }
 
-/// What a plan takes away, by path.
+/// The inputs that a plan removes, by path.
 #[track_caller]
 fn removed(fleet: &Fleet, operations: Value) -> Vec<(String, Vec<String>)> {
     let effect = plan(fleet, operations);
@@ -354,4 +354,45 @@ fn a_rollback_takes_names_back_as_any_write_does() {
         poll(outcome.preview(), "one.example.com", "namespaces"),
         poll(&small(), "one.example.com", "namespaces")
     );
+}
+
+#[test]
+fn released_names_are_limited_and_never_forgotten_by_themselves() {
+    use fleet::log::{Resource, State};
+    use fleet::released::MOST_RELEASED;
+    let resource = |n: usize| Resource {
+        kind: "released_names".into(),
+        id: format!("old-{n}.example.com").into(),
+        body: fleet::json::Json::from_canonical(r#"{"inputs":{"namespaces":[{"id":"a"}]}}"#),
+        origin: None,
+    };
+    let full = |count: usize| {
+        let small = small();
+        let resources = small.resources().chain((0..count).map(resource)).collect();
+        Fleet::load(State {
+            resources,
+            ..State::default()
+        })
+    };
+    let almost = full(MOST_RELEASED - 1).unwrap();
+    let last = accept(&almost, json!([rename("one", "new")]));
+    assert_eq!(last.released_names().len(), MOST_RELEASED);
+
+    let both = json!([
+        merge("clusters", "one", json!({"labels": {"x": "y"}})),
+        rename("two", "newer")
+    ]);
+    let refusal = write(&last, both.clone()).unwrap_err();
+    assert_eq!(refusal.reason, Invalid);
+    assert_eq!(refusal.errors[0].pointer, "/operations/1/value/cluster_dns");
+    assert!(
+        refusal.detail.contains("at most 50000 are kept: delete those"),
+        "{}",
+        refusal.detail
+    );
+    // Other writes, and renames that release nothing, are not held up.
+    accept(&last, json!([merge("clusters", "two", json!({"labels": {"x": "y"}}))]));
+    accept(&last, json!([rename("one", "one")]));
+    let room = accept(&last, json!([delete("released_names", "old-0.example.com")]));
+    assert_eq!(accept(&room, both).released_names().len(), MOST_RELEASED);
 }

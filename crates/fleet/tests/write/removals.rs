@@ -1,4 +1,4 @@
-//! What counts as taking something from a cluster, and what a protected one is spared.
+//! What counts as a removal, and what protection prevents.
 
 use fleet::budget::Recent;
 use fleet::effect::Effect;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::common::{BATCH, network_policy, poll};
 
-/// A write as a server does it, held against a budget of nothing.
+/// A write as the server does it, with a removal budget of zero.
 pub(super) fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>) -> Result<(Fleet, Removed), Refusal> {
     let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
     let guard = Guard {

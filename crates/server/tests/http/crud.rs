@@ -531,7 +531,7 @@ async fn a_put_that_forgets_references_is_refused() {
     cluster.as_object_mut().unwrap().remove("rolebindings");
     let problem = app.put(&path, &cluster).await.problem(422, "invalid");
     assert_eq!(pointers(&problem), ["/namespaces", "/rolebindings"]);
-    assert!(problem.to_string().contains("say [] to remove them"), "{problem}");
+    assert!(problem.to_string().contains("to remove them, send []"), "{problem}");
     cluster["namespaces"] = json!([]);
     cluster["rolebindings"] = json!([{"id": "dev-readers"}]);
     cluster.as_object_mut().unwrap().remove("patches");
@@ -966,7 +966,7 @@ async fn what_is_said_twice_is_refused() {
         .content("application/json", twice.to_owned());
     let problem = call.await.problem(400, "bad-request");
     assert!(
-        problem["detail"].as_str().unwrap().contains("\"a\" is there twice"),
+        problem["detail"].as_str().unwrap().contains("\"a\" occurs twice"),
         "{problem}"
     );
 }

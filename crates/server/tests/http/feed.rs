@@ -548,7 +548,7 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     torn[last - 1].truncate(half);
     assert_eq!(refuse(&torn, "").await, format!("line {last}: {cut_off}"));
 
-    let changed = "is not what was written: its digest does not follow from its content and the revision before it";
+    let changed = "was changed: its digest does not match its content and the revision before it";
     assert_eq!(
         refuse(&edited(1, "\"actor\":\"write\"", "\"actor\":\"eve\""), "\n").await,
         format!("line 2: revision 7 {changed}")
@@ -559,11 +559,11 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     );
     assert_eq!(
         refuse(&without(2), "\n").await,
-        "line 3: revision 8 is missing: 9 comes in its place"
+        "line 3: revision 8 is missing: revision 9 follows instead"
     );
     assert_eq!(
         refuse(&swapped(1, 2), "\n").await,
-        "line 2: revision 7 is missing: 8 comes in its place"
+        "line 2: revision 7 is missing: revision 8 follows instead"
     );
     let wrong_end = "the numbers at the end do not match: lines are missing";
     assert_eq!(refuse(&without(4), "\n").await, format!("line {last}: {wrong_end}"));
@@ -576,11 +576,11 @@ async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kep
     let resources = good.iter().filter(|line| line.starts_with("{\"resource\"")).count();
     let count = |number: usize| format!("\"resources\":{number}");
     fewer[last - 1] = fewer[last - 1].replace(&count(resources), &count(resources - 1));
-    let state = "what no revision after 6 touched is not what it was at the checkpoint there: the state or the checkpoint was changed";
+    let state = "the resources that did not change since the checkpoint at revision 6 do not match it: the state or the checkpoint was changed";
     assert_eq!(refuse(&fewer, "\n").await, format!("line {last}: {state}"));
     let its_line = format!("{{\"resource\":{{\"kind\":\"clusters\",\"id\":\"{DEMO}\"");
     let demo = good.iter().position(|line| line.starts_with(&its_line)).unwrap();
-    let differs = format!("clusters/{DEMO} is not what revision 7 left: the state was changed");
+    let differs = format!("clusters/{DEMO} differs from revision 7: the state was changed");
     let found = refuse(&edited(demo, "\"node_count\":4", "\"node_count\":5"), "\n").await;
     assert_eq!(found, format!("line {}: {differs}", demo + 1));
 

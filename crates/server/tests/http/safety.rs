@@ -159,7 +159,7 @@ async fn a_write_with_a_plan_happens_as_planned_or_not_at_all() {
     app.post("/clusters", &late).await.expect(201);
     let problem = write().await.problem(412, "plan-changed");
     assert!(
-        problem["detail"].as_str().unwrap().contains("its plan is now"),
+        problem["detail"].as_str().unwrap().contains("the plan is now"),
         "{problem}"
     );
     app.delete("/clusters/late").await.expect(204);

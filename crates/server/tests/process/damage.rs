@@ -39,7 +39,7 @@ fn polls_that_depend_on_a_damaged_row_are_503_until_it_is_repaired() {
     let server = folder.crud().start();
     server
         .process
-        .line("damaged: namespaces/web: its row is damaged or gone");
+        .line("damaged: namespaces/web: its row is damaged or missing");
     server.process.line("run flux-resourceset repair");
     let refused = server.reader().get(&poll("referring")).expect(503).json();
     assert_eq!(refused["type"], "/problems/unavailable");
@@ -62,11 +62,7 @@ fn polls_that_depend_on_a_damaged_row_are_503_until_it_is_repaired() {
 
     let planned = folder.crud().args(&["repair"]).run();
     assert_eq!(planned.status.code(), Some(0), "{}", planned.stderr);
-    assert!(
-        planned.stdout.contains("write again: namespaces/web"),
-        "{}",
-        planned.stdout
-    );
+    assert!(planned.stdout.contains("rewrite: namespaces/web"), "{}", planned.stdout);
     assert!(
         planned
             .stdout
@@ -107,7 +103,7 @@ fn an_emptied_file_is_neither_seeded_nor_served() {
     remove_logs(&folder);
     for args in [&[][..], &["import", "seed.json"]] {
         let error = folder.crud().args(args).run_for_its_error();
-        assert!(error.contains("is empty, though it was at revision 2"), "{error}");
+        assert!(error.contains("is empty, but it was at revision 2"), "{error}");
         assert!(error.contains("--accept-new-store"), "{error}");
     }
     let server = folder.crud().args(&["--accept-new-store"]).start();
@@ -126,7 +122,7 @@ fn a_deleted_write_ahead_log_is_noticed() {
     server.process.kill();
     remove_logs(&folder);
     let error = folder.crud().run_for_its_error();
-    assert!(error.contains("is at revision 1, though it was at 2"), "{error}");
+    assert!(error.contains("is at revision 1, but it was at 2"), "{error}");
     let server = folder.crud().env("ACCEPT_NEW_STORE", "true").start();
     server.reader().get(&poll("later")).expect(404);
 }
@@ -143,11 +139,11 @@ fn an_older_copy_is_noticed_and_a_restored_backup_is_not() {
     server.stop();
     fs::write(folder.database(), &older).unwrap();
     let error = folder.crud().run_for_its_error();
-    assert!(error.contains("is at revision 1, though it was at 2"), "{error}");
+    assert!(error.contains("is at revision 1, but it was at 2"), "{error}");
     // What only reads goes on, and says so.
     let verified = folder.crud().args(&["verify"]).run();
     assert_eq!(verified.status.code(), Some(0), "{}", verified.stderr);
-    assert!(verified.stderr.contains("though it was at 2"), "{}", verified.stderr);
+    assert!(verified.stderr.contains("but it was at 2"), "{}", verified.stderr);
 
     let restored = folder.crud().args(&["restore", "--replace", "fleet.jsonl"]).run();
     assert_eq!(restored.status.code(), Some(0), "{}", restored.stderr);

@@ -93,8 +93,7 @@ fn a_log_is_verified_beside_a_running_server_and_against_what_each_commit_logged
 
 #[test]
 fn every_way_of_tampering_is_found_where_it_is() {
-    const CHANGED: &str =
-        "is not what was written: its digest does not follow from its content and the revision before it";
+    const CHANGED: &str = "was changed: its digest does not match its content and the revision before it";
     let folder = Folder::new();
     let server = fleet(&folder);
     let last = anchor(&server, 10);
@@ -138,7 +137,7 @@ fn every_way_of_tampering_is_found_where_it_is() {
         ),
         (
             "DELETE FROM revisions WHERE revision = 5",
-            "revision 5 is missing: 6 comes in its place".to_owned(),
+            "revision 5 is missing: revision 6 follows instead".to_owned(),
         ),
         (
             "DELETE FROM revisions WHERE revision = 5; UPDATE revisions SET revision = revision - 1 WHERE revision > 5; \
@@ -147,28 +146,28 @@ fn every_way_of_tampering_is_found_where_it_is() {
         ),
         (
             "DELETE FROM revisions WHERE revision = 1",
-            "revision 1 is missing: 2 comes in its place".to_owned(),
+            "revision 1 is missing: revision 2 follows instead".to_owned(),
         ),
         (swap, edited(5)),
         (
             "DELETE FROM revisions WHERE revision = 10",
-            state("clusters/c-10 is there, though no revision made it"),
+            state("clusters/c-10 exists, but no revision created it"),
         ),
         (
             "UPDATE resources SET body = replace(body, 'dev', 'prod') WHERE id = 'c-07'",
-            "clusters/c-07: its row is damaged or gone, though revision 7 left it".to_owned(),
+            "clusters/c-07: its row is damaged or missing, but revision 7 has it".to_owned(),
         ),
         (
             "DELETE FROM resources WHERE id = 'c-07'",
-            state("clusters/c-07 is gone, though revision 7 left it"),
+            state("clusters/c-07 is missing, but revision 7 has it"),
         ),
         (
             "INSERT INTO resources VALUES ('clusters', 'x', NULL, NULL, '{}', NULL)",
-            "a row that reads clusters/x is damaged: it has no digest".to_owned(),
+            "the row of clusters/x is damaged: it has no digest".to_owned(),
         ),
         (
             "UPDATE resources SET origin = NULL WHERE id = 'seeded'",
-            "a row that reads clusters/seeded is damaged: it does not match its digest".to_owned(),
+            "the row of clusters/seeded is damaged: it does not match its digest".to_owned(),
         ),
     ] {
         std::fs::write(folder.database(), &pristine).unwrap();
@@ -255,7 +254,10 @@ fn a_log_is_compacted_beside_a_running_server() {
 
     // The checkpoint is held against the state.
     for (sql, expected) in [
-        ("UPDATE checkpoint SET state = zeroblob(32)", "after 10 touched"),
+        (
+            "UPDATE checkpoint SET state = zeroblob(32)",
+            "the checkpoint at revision 10 do not match it",
+        ),
         (
             "UPDATE resources SET body = replace(body, 'dev', 'prod') WHERE id = 'c-03'",
             "clusters/c-03 is damaged",
@@ -267,7 +269,7 @@ fn a_log_is_compacted_beside_a_running_server() {
     }
     let ended = command(&folder, &["verify", "--anchor", &seventh]).run();
     assert!(
-        problems(&ended).contains("an anchor at 7 can no longer be compared"),
+        problems(&ended).contains("the anchor at 7 cannot be checked any more"),
         "{}",
         ended.stderr
     );

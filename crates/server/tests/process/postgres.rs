@@ -346,7 +346,7 @@ fn commands_for_what_is_there_make_nothing() {
     let fleet = Fleet::on(Postgres::shared());
     for command in [&["verify"][..], &["compact", "--before", "1"], &["backup", "-"]] {
         let error = fleet.crud().args(command).run_for_its_error();
-        assert!(error.contains("its schema is not there yet"), "{command:?}: {error}");
+        assert!(error.contains("its schema does not exist yet"), "{command:?}: {error}");
     }
     let server = fleet.crud().start();
     server.writer().post("/clusters", &cluster("c")).expect(201);

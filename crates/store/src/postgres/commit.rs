@@ -87,7 +87,7 @@ impl Postgres {
         }
         let Some(total) = total else {
             let detail = format!(
-                "the digest of the state at revision {} is not what was written; run verify, then repair",
+                "the digest of the state at revision {} is damaged; run verify, then repair",
                 base.revision
             );
             return Err(self.server.corrupt(detail));

@@ -1,4 +1,4 @@
-//! Cutting the log: a checkpoint takes the place of old revisions at once, and their rows go bit by bit.
+//! Compaction: a checkpoint replaces old revisions at once, and their rows are deleted in small steps.
 
 use fleet::log::{Checkpoint, Head, Revision};
 use sqlx::postgres::PgConnection;
@@ -8,10 +8,10 @@ use super::server::{PATIENCE, Purpose, within};
 use crate::CommitError;
 use crate::rows::{checkpoint_of, head_of, integer};
 
-/// How many rows go at a time. Nobody waits for them; a transaction that is long keeps the server from tidying up.
+/// The rows that are deleted in one step. Writers do not wait, but a long transaction would block vacuum.
 const AT_ONCE: i64 = 2000;
 
-/// The rows that go, in an order in which nothing that is half gone is read.
+/// Deletes the rows, changes first, so that readers never see a revision without its changes.
 const SWEEPS: [&str; 2] = [
     "DELETE FROM flux_resourceset.changes WHERE ctid = ANY (ARRAY( \
          SELECT ctid FROM flux_resourceset.changes WHERE revision <= $1 ORDER BY revision LIMIT $2))",
@@ -39,7 +39,7 @@ pub(super) async fn put(conn: &mut PgConnection, checkpoint: Checkpoint) -> sqlx
 
 impl Postgres {
     pub(super) async fn cut(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
-        // A connection of its own: commits of this process go on.
+        // A separate connection, so that commits of this process continue.
         let mut conn = self.server.connect(Purpose::Writing).await?;
         let cut = async {
             if !place(&mut conn, checkpoint).await? {
@@ -51,7 +51,7 @@ impl Postgres {
                         .bind(integer(checkpoint.head.revision.0))
                         .bind(AT_ONCE)
                         .execute(&mut conn);
-                    // On a busy disk, these rows may take a while.
+                    // On a busy disk, a step may take a while.
                     if within(PATIENCE * 6, swept).await?.rows_affected() == 0 {
                         break;
                     }
@@ -64,9 +64,9 @@ impl Postgres {
     }
 }
 
-/// Puts a checkpoint in place; false if it does not belong there.
+/// Stores a checkpoint. False if its revision cannot be compacted.
 async fn place(conn: &mut PgConnection, wanted: Checkpoint) -> sqlx::Result<bool> {
-    // Nobody commits or cuts beside us for that moment.
+    // Commits and other compactions wait for this transaction.
     let lock = "BEGIN; SELECT 1 FROM flux_resourceset.store FOR UPDATE";
     within(PATIENCE, sqlx::raw_sql(lock).execute(&mut *conn)).await?;
     let placed = placed(conn, wanted).await?;

@@ -1,4 +1,4 @@
-//! The whole store, out and in: one long read that sees one moment, and one long write that nobody sees before its end.
+//! Backup and restore: one long read of one moment, and one long write that is invisible until its end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::head_signal::HeadSignal;
 use crate::rows::{Names, SELECT_LOG, SELECT_RESOURCE, add_row, creation, head_of, resource_of, revision_of};
 use crate::{EXPORTED, Export, Restore, StoreError, size_of};
 
-/// For what goes over whole tables.
+/// The time limit of statements on whole tables.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A connection of its own, whose transaction is the moment.
+/// A separate connection, whose transaction sees one moment.
 #[derive(Debug)]
 pub(super) struct Exporting {
     server: Server,
@@ -96,7 +96,7 @@ impl Exporting {
     }
 }
 
-/// Rows that come a few at a time, so that few are held.
+/// Rows that are fetched in small portions, to save memory.
 #[derive(Debug)]
 struct Cursor {
     fetch: &'static str,
@@ -113,7 +113,7 @@ impl Cursor {
 
     async fn next(&mut self, conn: &mut PgConnection) -> sqlx::Result<Option<PgRow>> {
         if self.rows.is_empty() {
-            // The first ones may have to be looked for.
+            // The first portion may take longer, if the server sorts.
             self.rows = within(PATIENCE * 6, sqlx::query(self.fetch).fetch_all(conn))
                 .await?
                 .into();
@@ -147,15 +147,15 @@ impl Export for Exporting {
     }
 }
 
-/// One transaction, which keeps other writers waiting. When it is dropped, so is its connection, and the server rolls back.
+/// One transaction; other writers wait for it. If this is dropped, its connection is dropped too, and the server rolls back.
 #[derive(Debug)]
 pub(super) struct Restoring {
     server: Server,
     conn: PgConnection,
     head_signal: Arc<HeadSignal>,
-    /// Where the log ends so far.
+    /// The end of the log so far.
     head: Head,
-    /// What the resources so far add up to.
+    /// The total of the resources so far.
     total: Total,
 }
 
@@ -171,7 +171,7 @@ impl Restoring {
             let revision = sqlx::query("SELECT revision FROM flux_resourceset.store FOR UPDATE").fetch_one(&mut conn);
             let revision = revision_of(&within(PATIENCE, revision).await?)?;
             if replace {
-                // Not TRUNCATE, which readers would have to wait for.
+                // Not TRUNCATE, which blocks readers.
                 const EVERYTHING: &str = "DELETE FROM flux_resourceset.changes; DELETE FROM flux_resourceset.revisions; \
                      DELETE FROM flux_resourceset.resources; DELETE FROM flux_resourceset.applied; \
                      DELETE FROM flux_resourceset.checkpoint";
@@ -202,7 +202,7 @@ impl Restoring {
         let written = rows.write(&mut self.conn, self.head, head).await;
         match written.map_err(|e| self.server.error(&e))? {
             true => self.head = head,
-            // A release that we are not compatible with migrated before we had the lock.
+            // An incompatible release migrated before we got the lock.
             false => return Err(self.server.unavailable("its schema changed")),
         }
         Ok(())
@@ -219,7 +219,7 @@ impl Restore for Restoring {
     async fn revisions(&mut self, records: &[RevisionRecord]) -> Result<(), StoreError> {
         let mut rows = Rows::default();
         for record in records {
-            // Only the last one needs the digest of its state.
+            // Only the last revision needs the digest of its state.
             rows.revision(record, None);
             for (index, change) in record.changes.iter().enumerate() {
                 rows.change(Some((record, index)), change, Items::of(change), false);

@@ -1,4 +1,4 @@
-//! Reading rows that may be damaged, and putting right what the log can restore.
+//! Reading rows that may be damaged, and repairing them from the log.
 
 use fleet::damage::{Damage, Replay, localise};
 use fleet::integrity::{self, Total};
@@ -16,7 +16,7 @@ use crate::rows::{
 };
 use crate::{MOST_PROBLEMS, Repair, Unique};
 
-/// Writes what the resources at the head add up to.
+/// Writes the total of the resources at the head.
 pub(super) async fn put_total(conn: &mut PgConnection, head: Head, total: Total) -> sqlx::Result<()> {
     let put = sqlx::query("UPDATE flux_resourceset.revisions SET state = $1 WHERE revision = $2")
         .bind(integrity::seal_total(total, head).to_vec())
@@ -26,7 +26,7 @@ pub(super) async fn put_total(conn: &mut PgConnection, head: Head, total: Total)
     Ok(())
 }
 
-/// The head, and what the resources there must add up to; none if that cannot be read.
+/// The head, and the expected total of the resources there. None if it is damaged.
 pub(super) async fn total_at_head(conn: &mut PgConnection) -> sqlx::Result<(Head, Option<Total>)> {
     let sql = "SELECT s.revision, s.digest, r.state FROM flux_resourceset.store s \
          LEFT JOIN flux_resourceset.revisions r ON r.revision = s.revision AND r.digest = s.digest";
@@ -39,7 +39,7 @@ pub(super) async fn total_at_head(conn: &mut PgConnection) -> sqlx::Result<(Head
     Ok((head, total))
 }
 
-/// The state, with whatever is damaged left out and named. Within a transaction.
+/// The state without damaged resources, which are listed. Must run in a transaction.
 pub(super) async fn load(conn: &mut PgConnection) -> sqlx::Result<State> {
     Ok(examine(conn).await?.0)
 }
@@ -68,7 +68,7 @@ async fn examine(conn: &mut PgConnection) -> sqlx::Result<(State, Option<Total>)
     Ok((state, total))
 }
 
-/// Goes through the log, and keeps the documents with these items.
+/// Reads the log, and keeps the documents with these items.
 async fn read_log(conn: &mut PgConnection, items: impl IntoIterator<Item = Digest>) -> sqlx::Result<LogReader> {
     let begins = compact::checkpoint(conn).await?;
     let begins = begins.map(|checkpoint| checkpoint.head).unwrap_or_default();
@@ -80,7 +80,7 @@ async fn read_log(conn: &mut PgConnection, items: impl IntoIterator<Item = Diges
     let mut rows = sqlx::query(AssertSqlSafe(sql))
         .bind(integer(begins.revision.0))
         .fetch(&mut *conn);
-    // The first ones may have to be sorted.
+    // The first rows may take longer, if the server sorts.
     while let Some(row) = within(PATIENCE * 6, rows.try_next()).await? {
         log.row(&row);
     }
@@ -89,7 +89,7 @@ async fn read_log(conn: &mut PgConnection, items: impl IntoIterator<Item = Diges
     Ok(log)
 }
 
-/// What is wrong with the rows, a line for each place. Within a transaction.
+/// The problems of the rows, one line each. Must run in a transaction.
 pub(super) async fn check(conn: &mut PgConnection) -> sqlx::Result<Vec<String>> {
     let mut problems: Vec<String> = load(conn).await?.damage.lines().collect();
     problems.extend(read_log(conn, []).await?.problems);
@@ -100,9 +100,9 @@ pub(super) async fn check(conn: &mut PgConnection) -> sqlx::Result<Vec<String>> 
     Ok(problems)
 }
 
-/// Finds what is damaged and what can be done, and does it if it is to be applied. In one transaction.
+/// Plans a repair, and applies it if asked, in one transaction.
 pub(super) async fn repair(conn: &mut PgConnection, apply: bool, unique: Unique) -> sqlx::Result<Repair> {
-    // Nobody commits beside a repair.
+    // Commits wait for the repair.
     const LOCK: &str = "BEGIN; SET CONSTRAINTS flux_resourceset.resources_unique DEFERRED; \
          SELECT 1 FROM flux_resourceset.store FOR UPDATE";
     let begin = if apply { LOCK } else { BEGIN_READING };

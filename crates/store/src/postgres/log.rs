@@ -59,7 +59,7 @@ impl Postgres {
         match first_broken(before, &records, index, bytes) {
             None => Ok(records),
             Some(revision) => {
-                let detail = format!("revision {revision} of the log is not what was written; run verify");
+                let detail = format!("revision {revision} of the log does not match its digest; run verify");
                 Err(self.server.corrupt(detail))
             }
         }

@@ -1,18 +1,17 @@
 //! A PostgreSQL server, for many replicas.
 //!
-//! Each replica has a few connections: one to write, up to four to read, one to listen, and one more while it copies the whole
-//! store or compacts it. A commit is one statement, hence one trip to the server, which holds the lock that puts commits in
-//! order for as long as it runs there, not for as long as the network takes.
+//! Each replica has a few connections: one to write, up to four to read, one to listen, and one more during a backup, a restore
+//! or a compaction. A commit is one statement and so one trip to the server. The lock that orders commits is held only while the
+//! statement runs on the server, not during the network's time.
 //!
-//! Nothing waits for ever. Every answer has a time in which it must come, or its connection is dropped and the store said to be
-//! unavailable; the server in turn gives up what takes too long or was left behind (`statement_timeout`, `lock_timeout`,
-//! `idle_in_transaction_session_timeout`). The driver cannot set TCP's own timeouts, which this stands in for.
+//! Nothing waits forever. If an answer takes too long, its connection is dropped and the store is reported as unavailable. The
+//! server ends statements and sessions that take too long or were abandoned (`statement_timeout`, `lock_timeout`,
+//! `idle_in_transaction_session_timeout`). The driver cannot set TCP timeouts; these replace them.
 //!
-//! **Poolers.** PgBouncer works in session mode. In transaction mode, version 1.21 or later with
-//! `max_prepared_statements` above 0 is needed, and `listen=false` in the URL: it would hand the notifications to whoever has
-//! the connection by then. Followers then poll, see [`watch`]. In both modes it wants
-//! `ignore_startup_parameters = extra_float_digits, options`; the timeouts above are then for the role to have
-//! (`ALTER ROLE … SET statement_timeout = …`).
+//! **Connection poolers.** PgBouncer works in session mode. Transaction mode needs version 1.21 or later with
+//! `max_prepared_statements` above 0, and `listen=false` in the URL: otherwise the pooler delivers notifications to other clients.
+//! Without notifications followers poll, see [`watch`]. Both modes need `ignore_startup_parameters = extra_float_digits, options`;
+//! then set the timeouts above on the role (`ALTER ROLE … SET statement_timeout = …`).
 
 mod commit;
 mod compact;
@@ -38,13 +37,13 @@ use tokio::task::JoinSet;
 
 use self::pool::{Conn, Pool};
 use self::server::{PATIENCE, Purpose, Server, within};
-use self::watch::Ears;
+use self::watch::Listening;
 use crate::head_signal::HeadSignal;
 use crate::rows::{Columns, SELECT_NOTES, head_of, integer, note_of, removed_of, revision_of};
 use crate::writer_lock;
 use crate::{AuditQuery, AuditRecord, CommitError, Export, Repair, Restore, Store, StoreError, Unique};
 
-/// A transaction that sees one moment. A statement may take as long as it needs, as long as rows come.
+/// A transaction that sees one moment. A statement has no time limit as long as it returns rows.
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = 0";
 
 /// What commits share.
@@ -53,9 +52,9 @@ type WriterLock = writer_lock::WriterLock<Conn>;
 /// What the store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everything. The schema is made or migrated if need be.
+    /// Reads and writes. The schema is created or migrated if necessary.
     Write,
-    /// Only to read: nothing is ever written, and the right to `SELECT` is all that it takes.
+    /// Only reads. The right to `SELECT` is enough.
     Read,
 }
 
@@ -69,11 +68,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Opens `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETER=VALUE&…`, with the parameters of libpq that the driver
-    /// knows, and `listen=false`. Must be called within a Tokio runtime, which the background work goes on in until the store
-    /// is closed or dropped.
+    /// Opens `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETER=VALUE&…`. The parameters are those of libpq that the driver
+    /// supports, and `listen=false`. Must be called within a Tokio runtime: the background work runs there until the store is
+    /// closed or dropped.
     ///
-    /// [`StoreError::NotReady`] when it is opened to read and nobody has made its schema yet.
+    /// [`StoreError::NotReady`] if it is opened to read and its schema does not exist yet.
     pub async fn open(url: &str, access: Access) -> Result<Self, StoreError> {
         let server = Server::parse(url, access)?;
         server.prepare().await?;
@@ -82,8 +81,8 @@ impl Postgres {
         Ok(Self::on(server, readers, head))
     }
 
-    /// The same for a server that is away: it is used as it is once it is back. To see that its schema is one that we know is
-    /// for another [`Postgres::open`].
+    /// The same for a server that is unavailable: it is used once it is back. The schema is not checked; call [`Postgres::open`]
+    /// for that.
     pub fn later(url: &str, access: Access) -> Result<Self, StoreError> {
         let server = Server::parse(url, access)?;
         let readers = Arc::new(Pool::new(server.clone()));
@@ -92,12 +91,12 @@ impl Postgres {
 
     fn on(server: Server, readers: Arc<Pool>, head: Head) -> Self {
         let writer = Arc::new(WriterLock::new(writer_lock::Writer::new(None)));
-        let (head_signal, ears) = (Arc::<HeadSignal>::default(), Arc::<Ears>::default());
+        let (head_signal, listening) = (Arc::<HeadSignal>::default(), Arc::<Listening>::default());
         let mut upkeep = JoinSet::new();
         if server.listens() {
-            upkeep.spawn(watch::listen(server.clone(), head_signal.clone(), ears.clone()));
+            upkeep.spawn(watch::listen(server.clone(), head_signal.clone(), listening.clone()));
         }
-        upkeep.spawn(watch::poll(readers.clone(), head_signal.clone(), ears, head));
+        upkeep.spawn(watch::poll(readers.clone(), head_signal.clone(), listening, head));
         Postgres {
             server,
             writer,
@@ -114,7 +113,7 @@ impl Postgres {
     fn must_write(&self) -> Result<(), StoreError> {
         match self.server.access() {
             Access::Write => Ok(()),
-            Access::Read => Err(self.server.unusable("it was opened to be read only".to_owned())),
+            Access::Read => Err(self.server.unusable("it was opened read-only".to_owned())),
         }
     }
 }
@@ -264,7 +263,7 @@ impl Store for Postgres {
         let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
         upkeep.shutdown().await;
         self.readers.close().await;
-        // Who is still at work closes with the process.
+        // A connection that is still in use is closed with the process.
         if let Ok(mut writer) = self.writer.try_lock()
             && let Some(conn) = writer.conn.take()
         {

@@ -1,7 +1,7 @@
-//! A few connections to read with.
+//! A few connections for reading.
 //!
-//! Unlike the driver's pool, it says at once why the server cannot be reached, and a connection whose call failed or was
-//! abandoned is never asked again: with a server that is paused, nothing piles up.
+//! Unlike the driver's pool, it reports at once why the server cannot be reached, and never reuses a connection whose call failed
+//! or was abandoned: requests do not pile up on a server that hangs.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +15,14 @@ use super::server::{PATIENCE, Purpose, Server, within};
 use crate::StoreError;
 use crate::writer_lock::Rollback;
 
-/// How many at a time.
+/// The most connections.
 const MOST: usize = 4;
 
-/// A connection that was not used for longer is asked whether it still is one: servers restart, and firewalls forget.
-const RESTED: Duration = Duration::from_secs(1);
+/// A connection that was idle for longer is checked before use: servers restart, and firewalls drop idle connections.
+const IDLE: Duration = Duration::from_secs(1);
 
-/// And has this long to say so.
-const REPLY: Duration = Duration::from_secs(2);
+/// The time limit of that check.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// A connection, and when it was last known to work.
 #[derive(Debug)]
@@ -42,13 +42,13 @@ impl Conn {
 
     /// This connection, or another one if it broke while it was idle.
     pub(super) async fn fresh(mut self, server: &Server, purpose: Purpose) -> Result<Self, StoreError> {
-        if self.worked.elapsed() <= RESTED {
+        if self.worked.elapsed() <= IDLE {
             return Ok(self);
         }
-        match tokio::time::timeout(REPLY, self.conn.ping()).await {
+        match tokio::time::timeout(CHECK, self.conn.ping()).await {
             Ok(Ok(())) => Ok(self),
             Ok(Err(_)) => Conn::connect(server, purpose).await,
-            // A new one would have to wait as long.
+            // A new connection would wait as long.
             Err(_) => Err(server.unavailable("it does not answer")),
         }
     }
@@ -58,7 +58,7 @@ impl Conn {
     }
 
     pub(super) async fn close(self) {
-        let _broken = within(PATIENCE, self.conn.close()).await;
+        let _ = within(PATIENCE, self.conn.close()).await;
     }
 }
 
@@ -132,7 +132,7 @@ impl Pool {
     }
 }
 
-/// A connection that goes back by [`Lent::done`]. Dropped, it is closed: nobody knows what it is in the middle of.
+/// A connection that [`Lent::done`] returns to the pool. If it is dropped, it is closed: it may be in the middle of an answer.
 #[derive(Debug)]
 pub(super) struct Lent<'a> {
     pool: &'a Pool,
@@ -141,7 +141,7 @@ pub(super) struct Lent<'a> {
 }
 
 impl Lent<'_> {
-    /// Gives it back if what it was lent for went well.
+    /// Returns the connection to the pool if the call succeeded.
     pub(super) fn done<T>(mut self, result: sqlx::Result<T>) -> Result<T, StoreError> {
         match result {
             Ok(value) => {

@@ -39,29 +39,29 @@ const FIRST: i64 = 2;
 /// The last version that this release knows.
 pub(super) const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-/// How long we wait for an answer, or for the next part of a long one.
+/// The time limit of an answer, or of the next part of a long one.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long we wait for a connection.
+/// The time limit of a new connection.
 const CONNECT: Duration = Duration::from_secs(4);
 
-/// "flux", the lock that whoever migrates holds.
+/// "flux": the advisory lock of migrations.
 const MIGRATING: i64 = 0x66_6c_75_78;
 
-/// What a connection is for, which decides how long the server goes on for it when we have given up or are gone.
+/// The purpose of a connection. It decides when the server ends statements and transactions that we abandoned.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Reading,
     Writing,
     /// Listening to notifications.
     Listening,
-    /// A whole store out, or a migration.
+    /// A backup, or a migration.
     Long,
-    /// A whole store in.
+    /// A restore.
     Restoring,
 }
 
-/// Where the store is. Cheap to clone; shows no credentials.
+/// The address of the store. Cheap to clone; its debug output has no credentials.
 #[derive(Clone)]
 pub(super) struct Server(Arc<Inner>);
 
@@ -80,7 +80,7 @@ impl fmt::Debug for Server {
 
 impl Server {
     pub(super) fn parse(url: &str, access: Access) -> Result<Self, StoreError> {
-        // Not the URL itself: it has a password, perhaps in a place where none is expected.
+        // Errors do not show the URL: it may have a password, even in an unexpected place.
         let refuse = |detail: String| StoreError::Unusable {
             place: "the PostgreSQL database URL".to_owned(),
             detail,
@@ -135,8 +135,8 @@ impl Server {
     }
 
     pub(super) fn options(&self, purpose: Purpose) -> PgConnectOptions {
-        // The server's own limits are there for what we have given up on, or died over: nobody is to hold a lock for ever, nor
-        // wait for one longer than we do.
+        // The server's limits end what we abandoned, or left behind in a crash: no lock is held forever, and none is waited for
+        // longer than our own limit.
         let (statement, idle) = match purpose {
             Purpose::Reading | Purpose::Listening => ("30s", "30s"),
             Purpose::Writing => ("120s", "10s"),
@@ -148,7 +148,7 @@ impl Server {
             ("idle_in_transaction_session_timeout", idle),
         ]);
         match (purpose, self.0.access) {
-            // Writers touch rows that they name. Statistics of a minute ago must not make them read whole tables for that.
+            // Writers find their rows by key. Outdated statistics must not make the planner scan whole tables.
             (Purpose::Writing | Purpose::Restoring, _) => options.options([
                 ("default_transaction_isolation", "read committed"),
                 ("enable_seqscan", "off"),
@@ -166,7 +166,7 @@ impl Server {
         connected.map_err(|e| self.error(&e))
     }
 
-    /// Sees that the schema is there and one that we know; makes it, if we may write.
+    /// Checks the schema, and creates or migrates it if we may write.
     pub(super) async fn prepare(&self) -> Result<(), StoreError> {
         let mut conn = self.connect(Purpose::Long).await?;
         let encoding: String = self
@@ -179,28 +179,28 @@ impl Server {
             (_, Some(version)) if version >= KNOWN => {}
             (_, Some(version)) if version < FIRST => return Err(self.unusable(unreleased(version))),
             (Access::Read, None) => {
-                return Err(self.not_ready("its schema is not there yet; a replica that may write makes it"));
+                return Err(self.not_ready("its schema does not exist yet; a replica that can write creates it"));
             }
             (Access::Read, Some(version)) => {
                 return Err(self.not_ready(&format!(
-                    "its schema version is {version}, this release needs {KNOWN}; a replica of it that may write migrates"
+                    "its schema version is {version}, and this release needs {KNOWN}; a replica of this release that can write migrates it"
                 )));
             }
             (Access::Write, _) => self.migrate(&mut conn).await?,
         }
         if self.0.access == Access::Write {
-            // It shows now, not at the first write, that we can.
+            // A database that is not writable fails now, and not at the first write.
             let writable = "UPDATE flux_resourceset.store SET revision = revision WHERE false";
             self.ask(sqlx::query(writable).execute(&mut conn)).await?;
             let lax = "SELECT 'off' IN (current_setting('fsync'), current_setting('synchronous_commit'))";
             if self.ask(sqlx::query_scalar(lax).fetch_one(&mut conn)).await? {
                 tracing::warn!(
-                    "{} has fsync or synchronous_commit off: what it acknowledges may be lost in a crash",
+                    "{} has fsync or synchronous_commit off: acknowledged commits may be lost in a crash",
                     self.0.place
                 );
             }
         }
-        let _closed = within(PATIENCE, conn.close()).await;
+        let _ = within(PATIENCE, conn.close()).await;
         Ok(())
     }
 
@@ -252,9 +252,9 @@ impl Server {
         Ok(())
     }
 
-    /// The last migration that the database has had. None if it had none, an error if we must not touch it.
+    /// The version of the database's schema. None if it has none; an error if this release must not use it.
     async fn version(&self, conn: &mut PgConnection) -> Result<Option<i64>, StoreError> {
-        // `to_regclass` fails where we may not look into the schema.
+        // `to_regclass` fails without the right to use the schema.
         let there = self
             .ask(sqlx::query_scalar("SELECT to_regclass('flux_resourceset.store') IS NOT NULL").fetch_one(&mut *conn))
             .await;
@@ -265,7 +265,7 @@ impl Server {
             Err(e) => Err(e),
         };
         let row = match (read, self.0.access) {
-            // What has been made may be handed to us in a moment.
+            // The right to read may be granted in a moment.
             (Err(StoreError::Unusable { detail, .. }), Access::Read) => return Err(self.not_ready(&detail)),
             (read, _) => read?,
         };
@@ -275,7 +275,7 @@ impl Server {
         Ok(Some(version))
     }
 
-    /// Whether this release may work with a schema.
+    /// Checks that this release can work with a schema.
     pub(super) fn check(&self, version: i64, compatible: i64) -> Result<(), StoreError> {
         match compatible {
             ..=KNOWN => Ok(()),
@@ -325,18 +325,19 @@ impl Server {
             sqlx::Error::Database(e) => first_line(e.message()),
             // Seen with PgBouncer in transaction mode.
             sqlx::Error::Protocol(e) if e.contains("NotificationResponse") => {
-                "a pooler hands out notifications to the wrong ones; say listen=false in the URL".to_owned()
+                "a connection pooler delivers notifications to the wrong clients; set listen=false in the URL"
+                    .to_owned()
             }
             sqlx::Error::Io(e) => first_line(&e.to_string()),
             e => first_line(&e.to_string()),
         };
         let hint = match &*state {
-            "25006" => "it cannot be written to now; is it a standby?",
+            "25006" => "it is read-only at the moment; is it a standby?",
             "53100" => "there is no space left",
             "55P03" => "another process holds its lock",
             "57014" => "it took too long",
             "3D000" => "it does not exist",
-            "26000" | "42P05" => "a pooler in front of it mixes up prepared statements",
+            "26000" | "42P05" => "a connection pooler mixes up prepared statements",
             _ => "",
         };
         let detail = if hint.is_empty() {
@@ -346,13 +347,13 @@ impl Server {
         };
         let place = self.0.place.clone();
         match (&*state, error) {
-            // What we may not do, what does not fit, what others make of our words, and what is not there by that name.
+            // Missing rights, exceeded limits, statements that a pooler mixed up, and a missing database.
             ("26000" | "3D000" | "42501" | "42P05" | "54000", _) | (_, sqlx::Error::Configuration(_)) => {
                 StoreError::Unusable { place, detail }
             }
-            // Whom the server does not know now, it will not know in a moment.
+            // Failed authentication: a retry does not help.
             (state, _) if state.starts_with("28") => StoreError::Unusable { place, detail },
-            // Tables that are not as we made them, values that we never wrote, damaged pages.
+            // Changed tables, values that we never write, damaged pages.
             (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound) => {
                 StoreError::Corrupt { place, detail }
             }
@@ -368,7 +369,7 @@ impl Server {
     }
 }
 
-/// What the driver takes, of libpq's names.
+/// The parameters of libpq that the driver supports.
 const PARAMETERS: &[&str] = &[
     "sslmode",
     "sslrootcert",
@@ -388,7 +389,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// The answer, or an error if it takes longer. The connection that it was to come from is of no use then.
+/// The answer, or an error if it takes too long. Then the connection must not be used again.
 pub(super) async fn within<T>(patience: Duration, answer: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     match tokio::time::timeout(patience, answer).await {
         Ok(answer) => answer,

@@ -1,14 +1,14 @@
-//! Text as PostgreSQL can hold it: it has no place for a NUL, which the other engines keep. None of the JSON that we write
-//! has one, nor what makes way for it here, so that rows look as they are.
+//! Text for PostgreSQL, which cannot store NUL characters; the other engines can. They are escaped. Our JSON has neither NULs nor
+//! the escape character, so its rows are stored as they are.
 
 use std::borrow::Cow;
 
 const NUL: char = '\u{0}';
-/// What follows it says what stood there.
+/// The escape character. The next character says what was escaped.
 const MARK: char = '\u{1}';
 
 pub(super) fn put(text: &str) -> Cow<'_, str> {
-    // Bodies are long: this looks at many bytes at a time, which a search for characters does not.
+    // A search for bytes is vectorised, unlike one for characters, and bodies are long.
     let has = |char: char| text.as_bytes().contains(&(char as u8));
     if !has(NUL) && !has(MARK) {
         return Cow::Borrowed(text);

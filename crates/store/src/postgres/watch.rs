@@ -1,8 +1,8 @@
-//! Noticing other processes' commits.
+//! Noticing the commits of other processes.
 //!
-//! Each commit notifies, and whoever listens knows within a few milliseconds. Listening may break, and not only in ways that
-//! show: a standby refuses it, and a network may forget a connection that is quiet. Hence the head is also looked at once a
-//! second; while nobody listens, or where it has moved and nothing was heard, ten times a second.
+//! Each commit sends a notification, which listeners receive within a few milliseconds. Listening may fail, sometimes silently: a
+//! standby refuses it, and a network may drop an idle connection. So the head is also read once a second; ten times a second
+//! while the listener is down, or after a move without a notification.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,65 +18,67 @@ use super::server::{PATIENCE, Purpose, Server, within};
 use super::write::CHANNEL;
 use crate::head_signal::HeadSignal;
 
-/// How late a follower is at most while we hear nothing of commits, and know it.
-const SOON: Duration = Duration::from_millis(100);
+/// The interval of polls while notifications are known to fail.
+const FAST: Duration = Duration::from_millis(100);
 
-/// And when we do not know it yet.
-const LATE: Duration = Duration::from_secs(1);
+/// The interval of polls otherwise.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// The longest pause between two tries to listen.
-const REST: Duration = Duration::from_secs(5);
+const MOST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the listener and the poller know of each other.
+/// What the listener and the poller share.
 #[derive(Debug, Default)]
-pub(super) struct Ears {
-    /// How many notifications were heard.
-    heard: AtomicU64,
-    /// Whether somebody listens.
-    listening: AtomicBool,
-    /// Whether something was not heard since the last thing that was.
-    deaf: AtomicBool,
-    /// Asks for another connection.
-    again: Notify,
+pub(super) struct Listening {
+    /// The number of received notifications.
+    received: AtomicU64,
+    /// Whether the listener is connected.
+    connected: AtomicBool,
+    /// Whether a move came without a notification, since the last notification.
+    missed: AtomicBool,
+    /// Asks the listener to reconnect.
+    reconnect: Notify,
 }
 
-impl Ears {
-    fn heard(&self) -> u64 {
-        self.heard.load(Ordering::Acquire)
+impl Listening {
+    fn received(&self) -> u64 {
+        self.received.load(Ordering::Acquire)
     }
 
-    fn good(&self) -> bool {
-        self.listening.load(Ordering::Acquire) && !self.deaf.load(Ordering::Acquire)
+    fn works(&self) -> bool {
+        self.connected.load(Ordering::Acquire) && !self.missed.load(Ordering::Acquire)
     }
 }
 
-pub(super) async fn listen(server: Server, head_signal: Arc<HeadSignal>, ears: Arc<Ears>) {
-    let mut rest = SOON;
+pub(super) async fn listen(server: Server, head_signal: Arc<HeadSignal>, listening: Arc<Listening>) {
+    let mut pause = FAST;
     loop {
         match within(PATIENCE, connect(&server)).await {
             Ok(listener) => {
-                rest = SOON;
-                ears.listening.store(true, Ordering::Release);
-                // Something may have happened while nobody listened.
+                pause = FAST;
+                listening.connected.store(true, Ordering::Release);
+                // A commit may have been missed before.
                 head_signal.notify();
-                let broken = hear(listener, &head_signal, &ears).await;
-                ears.listening.store(false, Ordering::Release);
+                let broken = receive(listener, &head_signal, &listening).await;
+                listening.connected.store(false, Ordering::Release);
                 tracing::info!(
-                    "{} is polled, and listened to again in a moment: {broken}",
+                    "lost the notifications of {}, polling until they are back: {broken}",
                     server.place()
                 );
             }
-            // The first time, and then only now and then.
-            Err(e) if rest == SOON => tracing::warn!("cannot listen for commits, hence polling: {}", server.error(&e)),
+            // Only the first failure is a warning.
+            Err(e) if pause == FAST => {
+                tracing::warn!("cannot listen for commits, polling instead: {}", server.error(&e));
+            }
             Err(e) => tracing::debug!("cannot listen for commits: {}", server.error(&e)),
         }
-        sleep(rest).await;
-        rest = (rest * 2).min(REST);
+        sleep(pause).await;
+        pause = (pause * 2).min(MOST_PAUSE);
     }
 }
 
 async fn connect(server: &Server) -> sqlx::Result<PgListener> {
-    // The driver's listener wants a pool; this one is never asked twice.
+    // The driver's listener needs a pool; this one has one connection.
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .acquire_timeout(PATIENCE)
@@ -90,17 +92,17 @@ async fn connect(server: &Server) -> sqlx::Result<PgListener> {
     Ok(listener)
 }
 
-/// Returns why it cannot go on.
-async fn hear(mut listener: PgListener, head_signal: &HeadSignal, ears: &Ears) -> String {
+/// Receives notifications until that fails. Returns why.
+async fn receive(mut listener: PgListener, head_signal: &HeadSignal, listening: &Listening) -> String {
     loop {
-        let heard = tokio::select! {
-            heard = listener.try_recv() => heard,
-            () = ears.again.notified() => return "a commit was not heard".to_owned(),
+        let received = tokio::select! {
+            received = listener.try_recv() => received,
+            () = listening.reconnect.notified() => return "a commit came without a notification".to_owned(),
         };
-        match heard {
+        match received {
             Ok(Some(_)) => {
-                ears.heard.fetch_add(1, Ordering::AcqRel);
-                ears.deaf.store(false, Ordering::Release);
+                listening.received.fetch_add(1, Ordering::AcqRel);
+                listening.missed.store(false, Ordering::Release);
                 head_signal.notify();
             }
             Ok(None) => return "the connection broke".to_owned(),
@@ -109,21 +111,21 @@ async fn hear(mut listener: PgListener, head_signal: &HeadSignal, ears: &Ears) -
     }
 }
 
-pub(super) async fn poll(pool: Arc<Pool>, head_signal: Arc<HeadSignal>, ears: Arc<Ears>, mut last: Head) {
+pub(super) async fn poll(pool: Arc<Pool>, head_signal: Arc<HeadSignal>, listening: Arc<Listening>, mut last: Head) {
     loop {
-        let before = ears.heard();
-        sleep(if ears.good() { LATE } else { SOON }).await;
-        // While the server is away, whoever reads it says so.
+        let before = listening.received();
+        sleep(if listening.works() { SLOW } else { FAST }).await;
+        // If the server is unavailable, its readers report it.
         let Ok(head) = super::head(&pool).await else { continue };
         if std::mem::replace(&mut last, head) == head {
             continue;
         }
         head_signal.notify();
-        if ears.good() && ears.heard() == before {
-            // It may be under way.
-            sleep(SOON).await;
-            if ears.heard() == before && !ears.deaf.swap(true, Ordering::AcqRel) {
-                ears.again.notify_one();
+        if listening.works() && listening.received() == before {
+            // The notification may still arrive.
+            sleep(FAST).await;
+            if listening.received() == before && !listening.missed.swap(true, Ordering::AcqRel) {
+                listening.reconnect.notify_one();
             }
         }
     }

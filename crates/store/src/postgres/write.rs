@@ -1,4 +1,4 @@
-//! What is written, as columns: one statement takes any number of rows, in one trip to the server and back.
+//! The statement of a commit. It takes arrays of columns, so any number of rows needs one trip to the server.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,14 +17,14 @@ use crate::CommitError;
 use crate::chain::Digests;
 use crate::rows::{Columns, integer};
 
-/// Whom the statement below wakes when its transaction is committed.
+/// The channel of the notification that a commit sends.
 pub(super) const CHANNEL: &str = "flux_resourceset";
 
-/// Moves the head, if it is where the writer thinks, and writes what belongs to it. All of it is one statement: where it is
-/// not part of a transaction, it is one. Whoever is second waits for the first one's lock, finds the head elsewhere, and
-/// writes nothing, because everything is joined to the row that moved.
+/// Moves the head if it is at the expected place, and writes log and state. It is one statement, and so one transaction if it is
+/// not part of a larger one. A second writer waits for the first one's lock, finds the head moved, and writes nothing, because
+/// all rows are joined to the head's row.
 ///
-/// Of the changes, those with a revision go to the log; those that are the last of their resource, to the state.
+/// Changes with a revision go to the log; the last change of each resource goes to the state.
 const WRITE: &str = "
     WITH moved AS (
         UPDATE flux_resourceset.store SET revision = $1, digest = $2
@@ -56,10 +56,10 @@ const WRITE: &str = "
     )
     SELECT count(*) FROM moved";
 
-/// How much goes into one statement: the server holds all of it in memory. A larger commit is a transaction of several.
+/// The most bytes of one statement: the server holds them in memory. A larger commit is a transaction of several statements.
 const PART: usize = 32 << 20;
 
-/// A transaction of several statements judges unique values at its end.
+/// A transaction of several statements checks unique values at its end.
 pub(super) const BEGIN: &str = "BEGIN; SET CONSTRAINTS flux_resourceset.resources_unique DEFERRED";
 
 type Text<'a> = Cow<'a, str>;
@@ -89,12 +89,12 @@ pub(super) struct Rows<'a> {
     key: Vec<Text<'a>>,
     value: Vec<Text<'a>>,
     note_digest: Vec<Vec<u8>>,
-    /// About how many bytes all of that is.
+    /// The size in bytes, approximately.
     size: usize,
 }
 
 impl<'a> Rows<'a> {
-    /// A revision without its changes, with the digest of the state after it, where that is known.
+    /// Adds a revision without its changes, with the digest of the state after it, if that is known.
     pub(super) fn revision(&mut self, record: &'a RevisionRecord, state: Option<&'a Sealed>) {
         self.state.push(state.map(|state| &state[..]));
         self.revision.push(integer(record.revision.0));
@@ -112,7 +112,7 @@ impl<'a> Rows<'a> {
                 .map_or(0, |removed| removed.as_ref().map_or(0, String::len));
     }
 
-    /// A change, with its place in the log if it belongs there, and whether it is the last of its resource.
+    /// Adds a change: with its position in the log if it belongs there, and whether it is the last of its resource.
     pub(super) fn change(
         &mut self,
         logged: Option<(&RevisionRecord, usize)>,
@@ -141,21 +141,21 @@ impl<'a> Rows<'a> {
         self.size += 256 + body(&change.before) + body(&change.after);
     }
 
-    /// A resource that comes in as it is, apart from the log.
+    /// Adds a resource without a change in the log.
     pub(super) fn creation(&mut self, change: &'a Change) {
         self.change(None, change, Items::of(change), true);
     }
 
-    /// A note, of which no two may have the same key.
+    /// Adds a note. No two may have the same key.
     pub(super) fn note(&mut self, key: &'a str, value: &'a str) {
         self.note_digest.push(note_digest(key, value).0.to_vec());
         self.key.push(put(key));
         self.value.push(put(value));
     }
 
-    /// Writes them, if the head is at `from`, and leaves it at `to`.
+    /// Writes the rows and moves the head to `to`, if it is at `from`.
     pub(super) async fn write(self, conn: &mut PgConnection, from: Head, to: Head) -> sqlx::Result<bool> {
-        // What is large takes longer, on a slow disk a second for two megabytes.
+        // Large statements take longer: on a slow disk, a second for two megabytes.
         let patience = PATIENCE + Duration::from_secs(self.size as u64 >> 21);
         let query = sqlx::query(WRITE)
             .bind(integer(to.revision.0))
@@ -190,8 +190,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The whole transaction; within one that was begun, up to its `COMMIT`. False if the head is elsewhere. Where it refuses or
-/// fails, the caller ends it.
+/// Runs the whole transaction, or the rest of one that was begun. False if the head is not at `base`. If it is refused or fails,
+/// the caller rolls back.
 pub(super) async fn commit(
     conn: &mut PgConnection,
     begun: bool,
@@ -223,7 +223,7 @@ fn parts<'a>(batches: &'a [Batch], records: &'a [RevisionRecord], digests: &'a D
     let last = last_changes(batches);
     let mut parts = Vec::new();
     let mut rows = Rows::default();
-    // The last one of each key counts.
+    // Only the last note of each key is written.
     let notes: BTreeMap<_, _> = batches
         .iter()
         .flat_map(|batch| &batch.applied)
@@ -249,13 +249,13 @@ fn parts<'a>(batches: &'a [Batch], records: &'a [RevisionRecord], digests: &'a D
     parts
 }
 
-/// What each resource becomes in the end, whatever it was in between.
+/// The last change of each resource.
 fn last_changes(batches: &[Batch]) -> HashMap<(&Arc<str>, &Arc<str>), &Change> {
     let changes = batches.iter().flat_map(|batch| &batch.changes);
     changes.map(|change| ((&change.kind, &change.id), change)).collect()
 }
 
-/// The change whose unique value is taken. PostgreSQL says only that there is one, and the transaction is over.
+/// The change whose unique value another resource has. PostgreSQL only says that there is one, and ends the transaction.
 pub(super) async fn duplicate(conn: &mut PgConnection, batches: &[Batch]) -> sqlx::Result<Option<CommitError>> {
     let last = last_changes(batches);
     let changes = batches.iter().flat_map(|batch| &batch.changes);
@@ -274,7 +274,7 @@ pub(super) async fn duplicate(conn: &mut PgConnection, batches: &[Batch]) -> sql
     for owner in within(PATIENCE, owners).await? {
         let text = |column| Ok::<_, sqlx::Error>(owner.some_text(column)?.into_owned());
         let (kind, value, id): (Arc<str>, _, Arc<str>) = (text(0)?.into(), text(1)?, text(2)?.into());
-        // What these changes move themselves is judged below.
+        // Values that these changes move themselves are checked below.
         if !last.contains_key(&(&kind, &id)) {
             taken.insert((kind, value));
         }

@@ -111,7 +111,7 @@ impl Sqlite {
         StoreError::Corrupt {
             place: self.file.place(),
             detail: format!(
-                "the digest of the state at revision {} is not what was written; run verify, then repair",
+                "the digest of the state at revision {} is damaged; run verify, then repair",
                 head.revision
             ),
         }

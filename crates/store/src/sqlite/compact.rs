@@ -1,4 +1,4 @@
-//! Cutting the log: a checkpoint takes the place of old revisions at once, and their rows go bit by bit.
+//! Compaction: a checkpoint replaces old revisions at once, and their rows are deleted in small steps.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::{Sqlite, head};
 use crate::CommitError;
 use crate::rows::{checkpoint_of, head_of, integer};
 
-/// How many rows go at a time. Other writers wait for as long as that takes.
+/// The rows that are deleted in one step. Other writers wait during a step.
 const AT_ONCE: i64 = 2000;
 
-/// And how long they have in between. SQLite lets nobody stand in line: whoever asks at the right moment is next.
+/// The pause between two steps. SQLite's lock has no queue, so other writers need a moment in which it is free.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The rows that go, in an order in which nothing that is half gone is read.
+/// Deletes the rows, changes first, so that readers never see a revision without its changes.
 const SWEEPS: [&str; 2] = [
     "DELETE FROM changes WHERE rowid IN (SELECT rowid FROM changes WHERE revision <= ? ORDER BY revision LIMIT ?)",
     "DELETE FROM revisions WHERE revision IN (SELECT revision FROM revisions WHERE revision <= ? ORDER BY revision LIMIT ?)",
@@ -40,7 +40,7 @@ pub(super) async fn put(conn: &mut SqliteConnection, checkpoint: Checkpoint) -> 
 
 impl Sqlite {
     pub(super) async fn cut(&self, checkpoint: Checkpoint) -> Result<(), CommitError> {
-        // A connection of its own: commits of this process take turns with it like everyone else's.
+        // A separate connection: commits of this process compete with it like those of other processes.
         let mut conn = self.file.connect().await?;
         let cut = async {
             if !place(&mut conn, checkpoint).await? {
@@ -66,7 +66,7 @@ impl Sqlite {
     }
 }
 
-/// Puts a checkpoint in place; false if it does not belong there.
+/// Stores a checkpoint. False if its revision cannot be compacted.
 async fn place(conn: &mut SqliteConnection, wanted: Checkpoint) -> sqlx::Result<bool> {
     let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
     if checkpoint(&mut tx).await? == Some(wanted) {

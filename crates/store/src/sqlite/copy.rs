@@ -1,4 +1,4 @@
-//! The whole store, out and in: one long read that sees one moment, and one long write that nobody sees before its end.
+//! Backup and restore: one long read of one moment, and one long write that is invisible until its end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::head_signal::HeadSignal;
 use crate::rows::{Names, SELECT_LOG, SELECT_RESOURCE, add_row, creation, head_of, integer, resource_of};
 use crate::{EXPORTED, Export, Restore, StoreError, size_of};
 
-/// A connection of its own, whose transaction is the moment.
+/// A separate connection, whose transaction sees one moment.
 #[derive(Debug)]
 pub(super) struct Exporting {
     file: File,
@@ -27,16 +27,16 @@ pub(super) struct Exporting {
     head: Head,
     checkpoint: Option<Checkpoint>,
     applied: BTreeMap<String, String>,
-    /// The last revision that was given.
+    /// The last revision that was read.
     revision: Revision,
-    /// The row of the last resource that was given.
+    /// The row of the last resource that was read.
     resource: i64,
 }
 
 impl Exporting {
     pub(super) async fn begin(file: &File) -> Result<Self, StoreError> {
         let mut file = file.clone();
-        // Nobody is to wait for rows that may be a megabyte each.
+        // Rows may be a megabyte each, so few are read ahead.
         file.options = file.options.row_buffer_size(16).pragma("query_only", "ON");
         let mut conn = file.connect().await?;
         let begin = async {
@@ -107,7 +107,7 @@ impl Export for Exporting {
 
     async fn resources(&mut self) -> Result<Vec<Resource>, StoreError> {
         let read = async {
-            // By row and never by an index, which may be damaged by itself.
+            // By row and never by an index, which may be damaged.
             let sql = format!("{SELECT_RESOURCE}, rowid FROM resources NOT INDEXED WHERE rowid > ? ORDER BY rowid");
             let mut rows = sqlx::query(AssertSqlSafe(sql))
                 .bind(self.resource)
@@ -134,7 +134,7 @@ impl Export for Exporting {
     }
 }
 
-/// One transaction. When it is dropped, so is its connection, and SQLite rolls back.
+/// One transaction. If this is dropped, its connection is dropped too, and SQLite rolls back.
 #[derive(Debug)]
 pub(super) struct Restoring {
     file: File,
@@ -142,7 +142,7 @@ pub(super) struct Restoring {
     head_signal: Arc<HeadSignal>,
     committed: Arc<Notify>,
     marker: Arc<Marker>,
-    /// What the resources so far add up to.
+    /// The total of the resources so far.
     total: Total,
 }
 
@@ -201,7 +201,7 @@ impl Restore for Restoring {
         let items = |record: &RevisionRecord| record.changes.iter().map(Items::of).collect();
         let digests = Digests {
             items: records.iter().map(items).collect(),
-            // Only the last one needs its own.
+            // Only the last revision needs the digest of its state.
             states: vec![[0; 64]; records.len()],
             total: Total::default(),
         };
@@ -240,7 +240,7 @@ impl Restore for Restoring {
         };
         let (epoch, head) = finish.await.map_err(|e| self.file.error(&e))?;
         if let Err(error) = self.marker.restored(&epoch, head) {
-            tracing::warn!("cannot note where the store is: {error}");
+            tracing::warn!("cannot update the marker beside the store: {error}");
         }
         self.head_signal.notify();
         self.committed.notify_one();

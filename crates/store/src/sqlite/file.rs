@@ -1,4 +1,4 @@
-//! The database file: how it is named, opened, recognised, migrated, and spoken of in errors.
+//! The database file: its URL, connections, schema and errors.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -30,26 +30,26 @@ const APPLICATION_ID: i64 = 0x66_6c_75_78;
 /// How long a connection waits for a lock that another process holds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The size to which the write-ahead log is cut when it starts over. Up to here its blocks are written again in place,
-/// which a disk makes durable in half the time that new ones take.
+/// The size to which the write-ahead log is cut when it restarts. Up to this size its blocks are overwritten in place, which a disk
+/// syncs in half the time of new blocks.
 pub(super) const MAX_LOG: i64 = 64 << 20;
 
-/// A row is written where it is, and with it its page: the smaller the page, the less a commit writes. Two documents of 2 KB fit.
+/// A commit writes the whole page of a changed row, so a small page writes less. Two documents of 2 KB fit.
 const PAGE: u32 = 4096;
 
-/// In KiB, as SQLite wants it said. The pages of a revision of 1,000 documents fit, also in an order that touches another
-/// index page for each; where they do not, they go to the log more than once.
+/// In KiB; SQLite expects a negative number for that. The pages of a revision of 1,000 documents fit, even if each touches another
+/// index page. Pages that do not fit are written to the log more than once.
 const CACHE: &str = "-32768";
 
-/// How much lower the priority of commits and checkpoints is than that of the rest, as `nice` counts.
+/// The `nice` value of commits and checkpoints, so that polls come first.
 #[cfg(target_os = "linux")]
-const STAND_BACK: i32 = 10;
+const NICE: i32 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct File {
     path: PathBuf,
     create: bool,
-    /// Which file it was when it was opened first: device and number.
+    /// The file that was opened first: device and inode.
     identity: Arc<OnceLock<(u64, u64)>>,
     pub(super) options: SqliteConnectOptions,
 }
@@ -61,7 +61,7 @@ impl File {
             detail: detail.to_owned(),
         };
         const IN_MEMORY: &str =
-            "a SQLite database in memory is lost on exit; say STORE_BACKEND=memory if that is meant";
+            "a SQLite database in memory is lost on exit; if you want that, set STORE_BACKEND=memory";
 
         let rest = url
             .strip_prefix("sqlite:")
@@ -73,7 +73,7 @@ impl File {
             match parameter {
                 "mode=rwc" => create = true,
                 "mode=rw" => create = false,
-                "mode=ro" => return Err(refuse("the store must be written to, also to follow it; say mode=rwc")),
+                "mode=ro" => return Err(refuse("the file must be writable, even for a reader; use mode=rwc")),
                 "mode=memory" => return Err(refuse(IN_MEMORY)),
                 _ => {
                     return Err(refuse(&format!(
@@ -87,8 +87,8 @@ impl File {
             ":memory:" => return Err(refuse(IN_MEMORY)),
             _ => {}
         }
-        // sqlx decodes %XX. The absolute path outlives a change of the working directory, and is no `file:` URI with
-        // parameters of its own.
+        // sqlx decodes %XX. An absolute path survives a change of the working directory, and is never read as a `file:` URI with
+        // parameters.
         let options = SqliteConnectOptions::from_str(&format!("sqlite:{path}")).map_err(|e| refuse(&e.to_string()))?;
         let path = path::absolute(options.get_filename()).map_err(|e| refuse(&e.to_string()))?;
         let options = SqliteConnectOptions::new()
@@ -110,14 +110,14 @@ impl File {
         })
     }
 
-    /// The same, never created.
+    /// The same, but never creates the file.
     pub(super) fn existing(mut self) -> Self {
         self.create = false;
         self.options = self.options.create_if_missing(false);
         self
     }
 
-    /// Opens the file, created if need be, and brings it to the schema of this release.
+    /// Opens the file, creates it if it is missing, and migrates its schema.
     pub(super) async fn prepare(&self) -> Result<SqliteConnection, StoreError> {
         if let Some(folder) = self.path.parent().filter(|_| self.create) {
             std::fs::create_dir_all(folder).map_err(|e| StoreError::Unavailable {
@@ -126,11 +126,11 @@ impl File {
             })?;
         }
         let mut conn = self.connect().await?;
-        // Once before anything is written, because a file that is not ours stays as it is, and once under the lock,
-        // because another process may be migrating at this moment.
+        // Checked before anything is written, because a file of another program must not change, and again under the lock, because
+        // another process may be migrating.
         self.version(&mut conn).await?;
         self.use_wal(&mut conn).await?;
-        // Also without anything to migrate: it shows now, not at the first write, that the file can be written to.
+        // Even if there is nothing to migrate: a file that is not writable fails now, and not at the first write.
         self.run(&mut conn, "BEGIN IMMEDIATE").await?;
         let version = self.version(&mut conn).await?;
         for (_, migration) in MIGRATIONS.iter().filter(|(number, _)| *number > version) {
@@ -143,8 +143,8 @@ impl File {
         Ok(conn)
     }
 
-    /// Makes sure that the file is still where it was. One that was removed or replaced can be written to as long as it is open,
-    /// and everything would be gone with the process.
+    /// Checks that the file is still in place. A removed or replaced file can be written to while it is open, and everything
+    /// would be lost when the process ends.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let Some(opened) = self.identity.get() else {
             return Ok(());
@@ -152,9 +152,9 @@ impl File {
         let detail = match identity(&self.path) {
             Ok(found) if found == *opened => return Ok(()),
             Ok(_) => {
-                "another file has taken its place since it was opened: restart on the one that is meant".to_owned()
+                "another file has replaced it since it was opened: restart the process on the right file".to_owned()
             }
-            Err(e) => format!("it is not there any more ({e}): put back what was moved, or restore a backup"),
+            Err(e) => format!("it no longer exists ({e}): put the file back, or restore a backup"),
         };
         Err(StoreError::Unavailable {
             place: self.place(),
@@ -162,16 +162,16 @@ impl File {
         })
     }
 
-    /// Opens a connection whose work stands back behind the polls when there is more to do than cores: a thread has the
-    /// priority of the one that starts it, and the driver starts one per connection.
+    /// Opens a connection that runs at a lower priority than polls. The driver starts one thread per connection, which inherits the
+    /// priority of the thread that opens it.
     pub(super) async fn connect(&self) -> Result<SqliteConnection, StoreError> {
         let (options, runtime) = (self.options.clone(), Handle::current());
         let (reply, connected) = oneshot::channel();
         let open = move || {
-            // Elsewhere it would be the whole process.
+            // On other systems this would change the whole process.
             #[cfg(target_os = "linux")]
-            let _as_it_is = rustix::process::nice(STAND_BACK);
-            let _gone = reply.send(runtime.block_on(options.connect()));
+            let _ = rustix::process::nice(NICE);
+            let _ = reply.send(runtime.block_on(options.connect()));
         };
         let thread = std::thread::Builder::new().name("sqlite-open".to_owned()).spawn(open);
         let connected = match thread {
@@ -225,7 +225,7 @@ impl File {
                         detail: format!("its journal mode stays {mode}; does the file system support shared memory?"),
                     });
                 }
-                // SQLite does not wait for this lock, and processes that start together all want it.
+                // SQLite does not wait for this lock, and processes that start together all need it.
                 Err(e) if code(&e) == Some(5) && Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
@@ -252,7 +252,7 @@ impl File {
             Some(8) => "it cannot be written; check the permissions of the file and its folder",
             Some(13) => "there is no space left",
             Some(14) => "it cannot be opened; check that it is a file, and the permissions of its folder",
-            Some(26) => "it is no SQLite database",
+            Some(26) => "it is not a SQLite database",
             _ => "",
         };
         let detail = if hint.is_empty() {
@@ -262,7 +262,7 @@ impl File {
         };
         let place = self.place();
         match (code(error), error) {
-            // Malformed pages, tables that are not as we made them, values that we never wrote.
+            // Malformed pages, changed tables, values that we never write.
             (Some(1 | 11 | 19 | 26), _)
             | (_, sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::ColumnNotFound(_)) => {
                 StoreError::Corrupt { place, detail }

@@ -1,4 +1,4 @@
-//! Reading a file that may be damaged, and putting right what the log can restore.
+//! Reading a file that may be damaged, and repairing it from the log.
 
 use fleet::damage::{Damage, Replay, localise};
 use fleet::integrity::{self, Total};
@@ -12,7 +12,7 @@ use crate::repair::{self, Plan};
 use crate::rows::{Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReader, integer, note_of};
 use crate::{MOST_PROBLEMS, Repair, Unique};
 
-/// Writes what the resources at the head add up to.
+/// Writes the total of the resources at the head.
 pub(super) async fn put_total(conn: &mut SqliteConnection, head: Head, total: Total) -> sqlx::Result<()> {
     sqlx::query("UPDATE revisions SET state = ? WHERE revision = ?")
         .bind(integrity::seal_total(total, head).to_vec())
@@ -22,7 +22,7 @@ pub(super) async fn put_total(conn: &mut SqliteConnection, head: Head, total: To
     Ok(())
 }
 
-/// What the resources at `head` must add up to; none if that cannot be read.
+/// The expected total of the resources at `head`. None if it is damaged.
 pub(super) async fn total_at(conn: &mut SqliteConnection, head: Head) -> sqlx::Result<Option<Total>> {
     if head == Head::default() {
         return Ok(Some(Total::default()));
@@ -35,7 +35,7 @@ pub(super) async fn total_at(conn: &mut SqliteConnection, head: Head) -> sqlx::R
     Ok(column.and_then(|column| integrity::open_total(column, head)))
 }
 
-/// The state, with whatever is damaged left out and named. Within a transaction.
+/// The state without damaged resources, which are listed. Must run in a transaction.
 pub(super) async fn load(conn: &mut SqliteConnection) -> sqlx::Result<State> {
     Ok(examine(conn).await?.0)
 }
@@ -44,7 +44,7 @@ async fn examine(conn: &mut SqliteConnection) -> sqlx::Result<(State, Option<Tot
     let head = head(conn).await?;
     let total = total_at(conn, head).await?;
     let mut state = StateReader::default();
-    // Never by an index, which may be damaged by itself.
+    // Never by an index, which may be damaged.
     let sql = format!("{SELECT_RESOURCE} FROM resources NOT INDEXED");
     let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut *conn);
     while let Some(row) = rows.try_next().await? {
@@ -66,7 +66,7 @@ async fn examine(conn: &mut SqliteConnection) -> sqlx::Result<(State, Option<Tot
     Ok((state, total))
 }
 
-/// Goes through the log, and keeps the documents with these items. One that cannot be read is a broken one.
+/// Reads the log, and keeps the documents with these items. An unreadable log counts as broken.
 async fn read_log(conn: &mut SqliteConnection, items: impl IntoIterator<Item = Digest>) -> LogReader {
     let begins = compact::checkpoint(conn).await;
     let unreadable = begins.is_err();
@@ -101,7 +101,7 @@ async fn read_log(conn: &mut SqliteConnection, items: impl IntoIterator<Item = D
     log
 }
 
-/// What is wrong with the file, a line for each place.
+/// The problems of the file, one line each.
 pub(super) async fn check(conn: &mut SqliteConnection) -> sqlx::Result<Vec<String>> {
     let mut problems = pages(conn).await?;
     match load(conn).await {
@@ -118,7 +118,7 @@ pub(super) async fn check(conn: &mut SqliteConnection) -> sqlx::Result<Vec<Strin
     Ok(problems)
 }
 
-/// What SQLite finds wrong with pages and indexes.
+/// The problems that SQLite finds in pages and indexes.
 async fn pages(conn: &mut SqliteConnection) -> sqlx::Result<Vec<String>> {
     let sql = format!("PRAGMA integrity_check({MOST_PROBLEMS})");
     let found: Vec<String> = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(conn).await?;
@@ -126,7 +126,7 @@ async fn pages(conn: &mut SqliteConnection) -> sqlx::Result<Vec<String>> {
     Ok(found.map(|line| format!("the file is damaged: {line}")).collect())
 }
 
-/// Finds what is damaged and what can be done, and does it if it is to be applied. In one transaction.
+/// Plans a repair, and applies it if asked, in one transaction.
 pub(super) async fn repair(conn: &mut SqliteConnection, apply: bool, unique: Unique) -> sqlx::Result<Repair> {
     let begin = if apply { "BEGIN IMMEDIATE" } else { "BEGIN" };
     let mut tx = conn.begin_with(begin).await?;
@@ -170,7 +170,7 @@ pub(super) async fn repair(conn: &mut SqliteConnection, apply: bool, unique: Uni
     Ok(repair)
 }
 
-/// Writes all resources again. Emptying the table leaves nothing of its indexes either.
+/// Rewrites all resources. Deleting all rows empties the indexes, too.
 async fn rewrite(conn: &mut SqliteConnection, resources: &[Change]) -> sqlx::Result<()> {
     const AT_ONCE: usize = 1024;
     sqlx::query("DELETE FROM resources").execute(&mut *conn).await?;

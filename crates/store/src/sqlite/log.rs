@@ -49,7 +49,7 @@ impl Sqlite {
             None => Ok(records),
             Some(revision) => Err(StoreError::Corrupt {
                 place: self.file.place(),
-                detail: format!("revision {revision} of the log is not what was written; run verify"),
+                detail: format!("revision {revision} of the log does not match its digest; run verify"),
             }),
         }
     }

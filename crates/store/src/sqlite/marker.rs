@@ -1,5 +1,5 @@
-//! A small file beside the database that notes where its log ended. It tells a new store from one that was emptied, replaced by
-//! an older copy, or lost its write-ahead log: in each of these cases the database alone looks sound.
+//! A small file beside the database with the head of its log. It tells a new store from one that was emptied, replaced by an older
+//! copy, or lost its write-ahead log: in each of these cases the database itself looks intact.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use super::file::File;
 use super::{Sqlite, head};
 use crate::{Store, StoreError};
 
-/// How long commits may go on before the marker follows: writing it costs a sync, which commits need not wait for.
+/// How far the marker may be behind: writing it takes a sync, and commits must not wait for that.
 const BEHIND: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Marker {
     path: PathBuf,
-    /// Why the store is not the one that the marker is of, if so.
+    /// Set if the marker belongs to another store: why.
     unexpected: Mutex<Option<String>>,
     moved: Notify,
 }
 
-/// What a marker says.
+/// The content of a marker.
 #[derive(Debug, PartialEq, Eq)]
 enum Noted {
     Nothing,
@@ -60,12 +60,12 @@ impl Marker {
         }
     }
 
-    /// The head moved: the marker follows soon.
+    /// The head moved: updates the marker soon.
     pub(super) fn moved(&self) {
         self.moved.notify_one();
     }
 
-    /// The store was filled on purpose, whatever was here before.
+    /// The store was filled or accepted: writes a new marker.
     pub(super) fn restored(&self, epoch: &str, head: Head) -> io::Result<()> {
         self.expect(None);
         self.write(epoch, head)
@@ -90,7 +90,7 @@ impl Marker {
     }
 
     fn write(&self, epoch: &str, head: Head) -> io::Result<()> {
-        // Others that share the database write at the same time.
+        // Other processes with the same database may write at the same time.
         static DRAFTS: AtomicU64 = AtomicU64::new(0);
         let (process, number) = (std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed));
         let draft = self.path.with_extension(format!("head.{process}-{number}"));
@@ -102,14 +102,14 @@ impl Marker {
 }
 
 impl Sqlite {
-    /// Holds the store against its marker.
+    /// Compares the store with its marker.
     pub(super) async fn compare_marker(&self) -> Result<(), StoreError> {
-        // Before the head is read: that one is never behind the marker.
+        // Read before the head, so that the head is never older than the marker.
         let noted = self.marker.read().map_err(|e| self.marker.error(&e))?;
         let unexpected = self.judge(noted).await?;
         self.marker.expect(unexpected);
         if let Err(error) = advance(&self.file, &self.readers, &self.marker).await {
-            tracing::warn!("cannot note where the store is: {error}");
+            tracing::warn!("cannot update the marker beside the store: {error}");
         }
         Ok(())
     }
@@ -121,11 +121,11 @@ impl Sqlite {
             Noted::Nothing => return Ok(None),
             Noted::Unreadable if found == Head::default() => {
                 return Ok(Some(format!(
-                    "{place} is empty, though there is a marker of an earlier one beside it ({marker}), which cannot be read"
+                    "{place} is empty, but there is an unreadable marker of an earlier database beside it ({marker})"
                 )));
             }
             Noted::Unreadable => {
-                tracing::warn!("{marker} cannot be read, and is written again");
+                tracing::warn!("{marker} cannot be read; writing it again");
                 return Ok(None);
             }
             Noted::At { epoch, head } => (epoch, head),
@@ -136,12 +136,12 @@ impl Sqlite {
         let was = head.revision;
         if found == Head::default() {
             return Ok(Some(format!(
-                "{place} is empty, though it was at revision {was} ({marker}): it was emptied or replaced; put it back, or restore a backup"
+                "{place} is empty, but it was at revision {was} ({marker}): it was emptied or replaced; put the file back, or restore a backup"
             )));
         }
         if found.revision < was {
             return Ok(Some(format!(
-                "{place} is at revision {}, though it was at {was} ({marker}): the last revisions are lost, as when its -wal file is deleted or an older copy is put in its place; put it back, or restore a backup",
+                "{place} is at revision {}, but it was at {was} ({marker}): the last revisions are lost, for example because its -wal file was deleted or an older copy replaced it; put the file back, or restore a backup",
                 found.revision
             )));
         }
@@ -151,7 +151,7 @@ impl Sqlite {
             return Ok(None);
         }
         Ok(Some(format!(
-            "{place} has another history: its revision {was} is not the one that was here ({marker}); put back the file that was here, or restore a backup"
+            "{place} has another history: its revision {was} is not the one that was here ({marker}); put the earlier file back, or restore a backup"
         )))
     }
 
@@ -162,7 +162,7 @@ impl Sqlite {
     }
 }
 
-/// Keeps the marker close to the head.
+/// Updates the marker when the head moves.
 pub(super) async fn keep(file: File, readers: SqlitePool, marker: Arc<Marker>) {
     let mut complained = false;
     loop {
@@ -171,7 +171,7 @@ pub(super) async fn keep(file: File, readers: SqlitePool, marker: Arc<Marker>) {
         match advance(&file, &readers, &marker).await {
             Ok(()) => complained = false,
             Err(error) if !complained => {
-                tracing::warn!("cannot note where the store is: {error}");
+                tracing::warn!("cannot update the marker beside the store: {error}");
                 complained = true;
             }
             Err(_) => {}
@@ -179,7 +179,7 @@ pub(super) async fn keep(file: File, readers: SqlitePool, marker: Arc<Marker>) {
     }
 }
 
-/// Brings the marker to where the log ends now, if that is further.
+/// Updates the marker to the current head, if that is newer.
 pub(super) async fn advance(file: &File, readers: &SqlitePool, marker: &Marker) -> Result<(), StoreError> {
     if marker.unexpected().is_some() {
         return Ok(());

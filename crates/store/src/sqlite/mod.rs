@@ -1,7 +1,7 @@
 //! One file, for one machine. Several processes may share it.
 //!
 //! Readers never wait for the writer (WAL). A commit is durable when it returns (`synchronous=FULL`) and costs the disk
-//! one sync: the checkpoints, which cost more, run in the background on a connection of their own.
+//! one sync: checkpoints, which cost more, run in the background on a separate connection.
 
 mod commit;
 mod compact;
@@ -41,7 +41,7 @@ pub struct Sqlite {
     file: File,
     writer: Arc<WriterLock>,
     readers: SqlitePool,
-    /// The same for reading the log: rows may hold two documents of a megabyte each, so few of them are read ahead.
+    /// For reading the log: a row may have two documents of a megabyte each, so few rows are read ahead.
     log_readers: SqlitePool,
     head_signal: Arc<HeadSignal>,
     committed: Arc<Notify>,
@@ -50,13 +50,13 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens `sqlite://FILE` or `sqlite:FILE`; creates folder and file unless the URL says `?mode=rw`. Must be called
-    /// within a Tokio runtime, which the background work goes on in until the store is closed or dropped.
+    /// Opens `sqlite://FILE` or `sqlite:FILE`; creates folder and file unless the URL has `?mode=rw`. Must be called within a Tokio
+    /// runtime: the background work runs there until the store is closed or dropped.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         Self::open_file(File::parse(url)?).await
     }
 
-    /// The same for a file that must be there, whatever the URL says.
+    /// The same, but never creates the file, whatever the URL says.
     pub async fn open_existing(url: &str) -> Result<Self, StoreError> {
         Self::open_file(File::parse(url)?.existing()).await
     }
@@ -231,7 +231,7 @@ impl Store for Sqlite {
         let mut upkeep = std::mem::take(&mut *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner));
         upkeep.shutdown().await;
         if let Err(e) = marker::advance(&self.file, &self.readers, &self.marker).await {
-            tracing::warn!("cannot note where the store is: {e}");
+            tracing::warn!("cannot update the marker beside the store: {e}");
         }
         self.readers.close().await;
         self.log_readers.close().await;
@@ -242,7 +242,7 @@ impl Store for Sqlite {
             }
             let tidied = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut conn).await;
             if let Err(e) = tidied.and(conn.close().await) {
-                tracing::warn!("cannot tidy up the store: {}", self.error(&e));
+                tracing::warn!("cannot close the store cleanly: {}", self.error(&e));
             }
         }
     }

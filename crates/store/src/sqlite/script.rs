@@ -16,8 +16,7 @@ use crate::rows::integer;
 /// The most rows that one statement writes.
 const AT_ONCE: usize = 64;
 
-/// The statements of one transaction, sent together: each trip to the connection's thread and back costs more than a small
-/// statement does.
+/// The statements of one transaction, sent together: a trip to the connection's thread costs more than a small statement.
 pub(super) struct Script {
     sql: QueryBuilder<sqlx::Sqlite>,
     rows: usize,
@@ -31,8 +30,8 @@ impl Script {
         }
     }
 
-    /// Appends the revisions to the log. If `base` is given, only if that is the head: otherwise the first row gets no digest, which
-    /// its column refuses, and the transaction fails. That saves the trip of a query for the head.
+    /// Appends the revisions to the log. If `base` is given, only if that is the head: otherwise the first row gets no digest,
+    /// which its column refuses, and the transaction fails. That saves the trip of a query for the head.
     pub(super) fn log(&mut self, records: &[RevisionRecord], digests: &Digests, base: Option<Head>) {
         self.revisions(records, digests, base);
         let items = digests.items.iter().flatten();

@@ -1,4 +1,4 @@
-//! What goes on in the background: noticing other processes' commits, and copying the write-ahead log into the database.
+//! Background work: noticing the commits of other processes, and copying the write-ahead log into the database.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use super::file::{File, MAX_LOG};
 use crate::StoreError;
 use crate::head_signal::HeadSignal;
 
-/// A follower of another process's commits is at most this late.
+/// How often the database is checked for commits of other processes.
 const POLL: Duration = Duration::from_millis(15);
 
-/// After a failure. Neither a broken disk nor a long read gets better by being asked again at once.
+/// The pause after a failure. Neither a broken disk nor a long read ends sooner by an immediate retry.
 const REST: Duration = Duration::from_secs(1);
 
-/// How much of the log may wait to be copied.
+/// The size of the log that starts a copy.
 const PENDING: i64 = 4 << 20;
 
-/// How long commits may go on before the log is looked at: a look costs about as much as a small commit does.
+/// The pause between two checks of the log's size: a check costs about as much as a small commit.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long writers may wait while the log starts over.
+/// How long writers may wait while the log restarts.
 const STALL: Duration = Duration::from_millis(50);
 
-/// A connection that sees commits: `PRAGMA data_version` changes when any other one commits, of whatever process.
+/// A connection that notices commits: `PRAGMA data_version` changes when any other connection of any process commits.
 pub(super) struct Watched {
     conn: SqliteConnection,
     version: i64,
@@ -60,7 +60,7 @@ pub(super) async fn watch(file: File, head_signal: Arc<HeadSignal>, mut watched:
             Err(e) => {
                 tracing::warn!("cannot follow the store: {}", file.error(&e));
                 watched = reconnect(&file).await;
-                // The versions of two connections do not compare: something may have happened in between.
+                // The versions of two connections are not comparable, so a commit may have been missed.
                 head_signal.notify();
             }
         }
@@ -76,7 +76,7 @@ async fn reconnect(file: &File) -> Watched {
     }
 }
 
-/// Checkpoints, off the path of the commits, which only say that they were there. One task, hence one at a time.
+/// Copies the log into the database, in the background. Commits only signal it. It is one task, so there is one copy at a time.
 pub(super) async fn checkpoint(mut file: File, committed: Arc<Notify>, writer: Arc<WriterLock>) {
     file.options = file.options.busy_timeout(STALL);
     loop {
@@ -99,17 +99,17 @@ async fn checkpoint_until_it_fails(
         .await
         .map_err(failed)?;
     loop {
-        // The file's size says nothing: it stays as large as it ever was.
+        // The size of the file does not help: it never shrinks.
         let (_, mut log, copied) = run(&mut conn, "PRAGMA wal_checkpoint(NOOP)").await.map_err(failed)?;
         if (log - copied) * page > PENDING {
             (_, log, _) = run(&mut conn, "PRAGMA wal_checkpoint(PASSIVE)").await.map_err(failed)?;
         }
-        // Writers that never pause leave no moment in which everything is copied and the log could start over by itself.
-        // Ours stand in line for this lock, where SQLite's own goes to whoever is lucky.
+        // Writers that never pause leave no moment in which everything is copied, so the log cannot restart by itself. Our lock
+        // is a fair queue; SQLite's is not.
         if log * page > MAX_LOG {
             let pause = writer.lock().await;
             if pause.holds {
-                // Our own transaction would be in the way.
+                // Our own open transaction would block the restart.
                 drop(pause);
                 sleep(STALL).await;
                 continue;
@@ -125,7 +125,7 @@ async fn checkpoint_until_it_fails(
     }
 }
 
-/// Whether it was hindered, the pages in the log, and those of them that are copied.
+/// Whether it was blocked, the pages in the log, and the copied ones.
 async fn run(conn: &mut SqliteConnection, pragma: &'static str) -> sqlx::Result<(i64, i64, i64)> {
     sqlx::query_as(pragma).fetch_one(conn).await
 }

@@ -1,0 +1,160 @@
+//! Matching clusters: keys are resolved once per selector, and a document is read only if a test needs it.
+
+use std::borrow::Cow;
+
+use super::{Selector, Test};
+use crate::json::Fields;
+use crate::kind::Kind;
+use crate::snapshot::Cluster;
+
+/// A selector with its keys resolved.
+#[derive(Debug)]
+pub struct Matcher<'a> {
+    tests: Vec<(Source<'a>, Compiled<'a>)>,
+}
+
+/// Where the value of a key is.
+#[derive(Debug)]
+enum Source<'a> {
+    Id,
+    Environment,
+    Name,
+    Dns,
+    Field(&'a str),
+    Label(&'a str),
+}
+
+/// A test whose values are sorted.
+#[derive(Debug)]
+enum Compiled<'a> {
+    Exists,
+    Missing,
+    In(Vec<Cow<'a, str>>),
+    NotIn(Vec<Cow<'a, str>>),
+}
+
+impl Matcher<'_> {
+    /// Reads the document once at most, and its labels once at most.
+    pub fn matches(&self, cluster: &Cluster) -> bool {
+        let head = cluster.head();
+        let mut document = Document::Unread;
+        self.tests.iter().all(|(source, test)| match source {
+            Source::Id => test.holds(Some(&cluster.document().id)),
+            Source::Environment => test.holds(Some(&head.environment)),
+            Source::Name => test.holds(Some(&head.name)),
+            Source::Dns => test.holds(Some(&head.dns_key)),
+            Source::Field(key) => test.holds_for_json(document.read(cluster).field(key)),
+            Source::Label(key) => test.holds_for_json(document.read(cluster).label(key)),
+        })
+    }
+}
+
+/// The texts of a cluster's fields, read when the first test needs them.
+enum Document<'a> {
+    Unread,
+    Read {
+        fields: Fields<'a>,
+        labels: Option<Fields<'a>>,
+    },
+}
+
+impl<'a> Document<'a> {
+    fn read(&mut self, cluster: &'a Cluster) -> &mut Self {
+        if let Document::Unread = self {
+            let fields = cluster.document().body.fields().unwrap_or_default();
+            *self = Document::Read { fields, labels: None };
+        }
+        self
+    }
+
+    fn field(&self, key: &str) -> Option<&'a str> {
+        match self {
+            Document::Unread => None,
+            Document::Read { fields, .. } => fields.text(key),
+        }
+    }
+
+    fn label(&mut self, key: &str) -> Option<&'a str> {
+        let Document::Read { fields, labels } = self else {
+            return None;
+        };
+        let labels = labels.get_or_insert_with(|| fields.text("labels").and_then(Fields::of).unwrap_or_default());
+        labels.text(key)
+    }
+}
+
+impl Selector {
+    /// Resolves the keys once, so that it is not done for each cluster.
+    pub fn on<'a>(&'a self, kind: &Kind) -> Matcher<'a> {
+        let source = |key: &'a str| match key {
+            "id" => Source::Id,
+            "environment" => Source::Environment,
+            "cluster_name" => Source::Name,
+            "cluster_dns" => Source::Dns,
+            key if kind.is_scalar_field(key) => Source::Field(key),
+            key => Source::Label(key),
+        };
+        let mut tests: Vec<_> = self
+            .requirements
+            .iter()
+            .map(|requirement| {
+                let source = source(&requirement.key);
+                let test = Compiled::of(&requirement.test, matches!(source, Source::Dns));
+                (source, test)
+            })
+            .collect();
+        // Tests that do not read the document come first.
+        tests.sort_by_key(|(source, _)| matches!(source, Source::Field(_) | Source::Label(_)));
+        Matcher { tests }
+    }
+}
+
+impl<'a> Compiled<'a> {
+    /// DNS names are compared in lower case.
+    fn of(test: &'a Test, lower: bool) -> Self {
+        let sorted = |values: &'a [String]| {
+            let mut values: Vec<Cow<'a, str>> = values
+                .iter()
+                .map(|value| match lower {
+                    true => value.to_ascii_lowercase().into(),
+                    false => value.as_str().into(),
+                })
+                .collect();
+            values.sort_unstable();
+            values
+        };
+        match test {
+            Test::Exists => Compiled::Exists,
+            Test::Missing => Compiled::Missing,
+            Test::In(values) => Compiled::In(sorted(values)),
+            Test::NotIn(values) => Compiled::NotIn(sorted(values)),
+        }
+    }
+
+    /// As in Kubernetes, `!=` and `notin` hold if the key is absent.
+    fn holds(&self, value: Option<&str>) -> bool {
+        let among = |values: &[Cow<'_, str>], value: &str| values.binary_search_by(|own| (**own).cmp(value)).is_ok();
+        match self {
+            Compiled::Exists => value.is_some(),
+            Compiled::Missing => value.is_none(),
+            Compiled::In(values) => value.is_some_and(|value| among(values, value)),
+            Compiled::NotIn(values) => value.is_none_or(|value| !among(values, value)),
+        }
+    }
+
+    /// The same for the canonical text of a value. A null counts as absent.
+    fn holds_for_json(&self, text: Option<&str>) -> bool {
+        match text {
+            None | Some("null") => self.holds(None),
+            Some(text) if text.starts_with('"') => match serde_json::from_str::<Unquoted<'_>>(text) {
+                Ok(Unquoted(text)) => self.holds(Some(&text)),
+                Err(_) => self.holds(None),
+            },
+            Some(text) => self.holds(Some(text)),
+        }
+    }
+}
+
+/// A string of JSON, borrowed unless it has an escape.
+#[derive(serde::Deserialize)]
+struct Unquoted<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -1,0 +1,226 @@
+//! Kubernetes label selectors over clusters: labels, and the cluster's own scalar fields.
+
+mod matcher;
+mod parser;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use self::matcher::Matcher;
+use self::parser::Parser;
+use crate::refusal::quote;
+use crate::snapshot::{Cluster, Fleet};
+
+/// The limits of a selector. Each requirement is checked for each cluster, so they limit the work per cluster.
+pub const MOST_BYTES: usize = 4096;
+pub const MOST_REQUIREMENTS: usize = 64;
+/// For the values of all requirements together.
+pub const MOST_VALUES: usize = 256;
+
+/// A parsed selector. All requirements must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Missing,
+    In(Vec<String>),
+    NotIn(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    #[error("the selector is empty; use \"*\" to select the whole fleet")]
+    Empty,
+    #[error("the selector has {found} {what}, and at most {most} are allowed: use a label that these clusters share")]
+    TooLarge {
+        what: &'static str,
+        found: usize,
+        most: usize,
+    },
+    #[error("the selector is not valid at character {at}: expected {expected}")]
+    Syntax { at: usize, expected: &'static str },
+    #[error("\"{}\" is neither a field of clusters nor a label of any cluster", quote(.0))]
+    UnknownKey(String),
+    #[error("\"{}\" is not a valid value of {}", quote(.value), quote(.key))]
+    UnknownValue { key: String, value: String },
+}
+
+impl Selector {
+    /// Parses a selector; `*` selects everything.
+    pub fn parse(text: &str) -> Result<Selector, SelectorError> {
+        match text.trim() {
+            "" => Err(SelectorError::Empty),
+            "*" => Ok(Selector {
+                requirements: Vec::new(),
+            }),
+            _ => {
+                bounded("bytes", text.len(), MOST_BYTES)?;
+                let selector = Parser::new(text).selector()?;
+                bounded("requirements", selector.requirements.len(), MOST_REQUIREMENTS)?;
+                bounded("values", selector.values(), MOST_VALUES)?;
+                Ok(selector)
+            }
+        }
+    }
+
+    /// The number of values in all requirements.
+    fn values(&self) -> usize {
+        let count = |requirement: &Requirement| match &requirement.test {
+            Test::In(values) | Test::NotIn(values) => values.len(),
+            Test::Exists | Test::Missing => 0,
+        };
+        self.requirements.iter().map(count).sum()
+    }
+
+    /// Whether the documents of clusters must be read, or whether the fields in the snapshot are enough.
+    pub fn reads_documents(&self) -> bool {
+        let at_hand = ["id", "environment", "cluster_name", "cluster_dns"];
+        self.requirements
+            .iter()
+            .any(|requirement| !at_hand.contains(&requirement.key.as_str()))
+    }
+
+    /// Parses a selector and checks that each key exists: a typo must not select no cluster or, negated, every cluster.
+    pub fn for_fleet(text: &str, fleet: &Fleet) -> Result<Selector, SelectorError> {
+        let selector = Selector::parse(text)?;
+        let kind = fleet.kinds().clusters();
+        for requirement in &selector.requirements {
+            let key = &requirement.key;
+            if !kind.is_some_and(|kind| kind.is_scalar_field(key)) && !fleet.has_label(key) {
+                return Err(SelectorError::UnknownKey(key.clone()));
+            }
+            let options = kind.and_then(|kind| kind.schema["properties"][key]["enum"].as_array());
+            if let (Some(options), Test::In(values) | Test::NotIn(values)) = (options, &requirement.test)
+                && let Some(value) = values
+                    .iter()
+                    .find(|value| !options.iter().any(|option| is_text(option, value)))
+            {
+                let (key, value) = (key.clone(), value.clone());
+                return Err(SelectorError::UnknownValue { key, value });
+            }
+        }
+        Ok(selector)
+    }
+
+    /// The clusters of the fleet that match, sorted by id.
+    pub fn select<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a Arc<Cluster>> {
+        let matcher = fleet.kinds().clusters().map(|kind| self.on(kind));
+        fleet
+            .clusters()
+            .values()
+            .filter(move |cluster| matcher.as_ref().is_some_and(|matcher| matcher.matches(cluster)))
+    }
+}
+
+fn bounded(what: &'static str, found: usize, most: usize) -> Result<(), SelectorError> {
+    match found > most {
+        true => Err(SelectorError::TooLarge { what, found, most }),
+        false => Ok(()),
+    }
+}
+
+/// Whether a scalar is the value that a selector names. Selectors have no quotes around strings.
+fn is_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(own) => own == text,
+        other => {
+            let own = other.to_string();
+            own == text
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.requirements.is_empty() {
+            return f.write_str("*");
+        }
+        for (n, Requirement { key, test }) in self.requirements.iter().enumerate() {
+            if n > 0 {
+                f.write_str(",")?;
+            }
+            match test {
+                Test::Exists => write!(f, "{key}")?,
+                Test::Missing => write!(f, "!{key}")?,
+                Test::In(options) => write!(f, "{key} in ({})", options.join(","))?,
+                Test::NotIn(options) => write!(f, "{key} notin ({})", options.join(","))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match Selector::parse(text) {
+            Ok(selector) => selector.to_string(),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    #[test]
+    fn the_grammar_is_kubernetes_own() {
+        for (given, expected) in [
+            ("environment=dev", "environment in (dev)"),
+            ("environment == dev , team", "environment in (dev),team"),
+            ("a!=b,!c", "a notin (b),!c"),
+            (
+                "environment in (dev, qa),x notin (y)",
+                "environment in (dev,qa),x notin (y)",
+            ),
+            ("tier=", "tier in ()"),
+            ("x in (,a)", "x in (,a)"),
+            ("*", "*"),
+            ("inner=1", "inner in (1)"),
+        ] {
+            assert_eq!(shown(given), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_parse_says_where() {
+        for given in [
+            "", "  ", "=a", "a=b,", "a in b", "a in (b", "a>3", "a b", "!", "a=b c", "*,a",
+        ] {
+            assert!(shown(given).starts_with("error: "), "{given} gave {}", shown(given));
+        }
+    }
+
+    #[test]
+    fn length_requirements_and_values_are_bounded() {
+        let terms = |n: usize| vec!["a"; n].join(",");
+        let values = |n: usize| format!("a in ({})", vec!["b"; n].join(","));
+        assert!(Selector::parse(&terms(MOST_REQUIREMENTS)).is_ok());
+        assert!(Selector::parse(&values(MOST_VALUES)).is_ok());
+        assert!(Selector::parse(&"a".repeat(MOST_BYTES)).is_ok());
+        for (given, expected) in [
+            (terms(MOST_REQUIREMENTS + 1), "has 65 requirements, and at most 64"),
+            (values(MOST_VALUES + 1), "has 257 values, and at most 256"),
+            (vec![values(20); 20].join(","), "has 400 values, and at most 256"),
+            ("a".repeat(27_000), "has 27000 bytes, and at most 4096"),
+        ] {
+            assert!(shown(&given).contains(expected), "{}", shown(&given));
+        }
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_a_long_key() {
+        let error = SelectorError::UnknownKey("k".repeat(4000)).to_string();
+        assert!(error.len() < 300 && error.contains("… (4000 bytes)"), "{error}");
+    }
+}
