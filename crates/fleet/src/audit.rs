@@ -392,12 +392,12 @@ mod tests {
         assert_eq!(
             found,
             [
-                "things/a is not what revision 3 left: the state was changed",
-                "things/c is not what revision 2 left: the state was changed",
-                "things/c is gone, though revision 2 left it: the state was changed",
-                "things/a is there twice",
-                "things/b is there, though revision 4 deleted it: the state was changed",
-                "things/x is there, though no revision made it: the state was changed",
+                "things/a differs from revision 3: the state was changed",
+                "things/c differs from revision 2: the state was changed",
+                "things/c is missing, but revision 2 has it: the state was changed",
+                "things/a exists twice",
+                "things/b exists, but revision 4 deleted it: the state was changed",
+                "things/x exists, but no revision created it: the state was changed",
             ]
         );
     }

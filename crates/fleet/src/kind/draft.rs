@@ -31,25 +31,6 @@ pub(super) const CLUSTER_NEEDS: [(&str, &str); 7] = [
     ("patches", "object"),
 ];
 
-/// The schema of one document of a kind, and its pointer: the kind's schema, or that of its items.
-pub(super) fn items_of(schema: &Value) -> (&Value, &'static str) {
-    match schema["type"].as_str() {
-        Some("array") => (&schema["items"], "/schema/items"),
-        _ => (schema, "/schema"),
-    }
-}
-
-/// The properties that a document may not have, even if its schema is open: an input would have them twice.
-pub(super) fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
-    if name == CLUSTERS {
-        return vec!["kind", "_id"];
-    }
-    let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);
-    own.chain(flux.patches.then_some("patches"))
-        .chain(RESERVED_PROPERTIES)
-        .collect()
-}
-
 /// How clusters refer to definitions of a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reference {
@@ -66,14 +47,7 @@ impl Reference {
     }
 }
 
-/// Checks the cost of the patterns of the settings, which are compiled when the settings are read.
-fn check_patterns(document: &Value) -> Result<(), Vec<Violation>> {
-    let mut scales = Scales::new(cost::MOST_WEIGHT);
-    scales.settings(document);
-    let errors: Vec<_> = scales.faults.into_iter().chain(scales.too_heavy).collect();
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
-}
-
+/// A kind's document, read on its own.
 pub(super) struct Draft {
     pub(super) name: String,
     pub(super) names: Names,
@@ -287,4 +261,31 @@ impl Draft {
             flux: self.flux,
         })
     }
+}
+
+/// The schema of one document of a kind, and its pointer: the kind's schema, or that of its items.
+pub(super) fn items_of(schema: &Value) -> (&Value, &'static str) {
+    match schema["type"].as_str() {
+        Some("array") => (&schema["items"], "/schema/items"),
+        _ => (schema, "/schema"),
+    }
+}
+
+/// The properties that a document may not have, even if its schema is open: an input would have them twice.
+pub(super) fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
+    if name == CLUSTERS {
+        return vec!["kind", "_id"];
+    }
+    let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);
+    own.chain(flux.patches.then_some("patches"))
+        .chain(RESERVED_PROPERTIES)
+        .collect()
+}
+
+/// Checks the cost of the patterns of the settings, which are compiled when the settings are read.
+fn check_patterns(document: &Value) -> Result<(), Vec<Violation>> {
+    let mut scales = Scales::new(cost::MOST_WEIGHT);
+    scales.settings(document);
+    let errors: Vec<_> = scales.faults.into_iter().chain(scales.too_heavy).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
