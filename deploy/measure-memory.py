@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the pods need: the memory of both modes on a fleet of N clusters, at rest and at their busiest.
+"""Measures the memory of both modes with a fleet of N clusters, idle and under peak load.
 
     cargo build --release --bin flux-resourceset
     deploy/measure-memory.py target/release/flux-resourceset 1000 10000

@@ -1,4 +1,4 @@
-{{/* A name for everything, as short as a label has to be. */}}
+{{/* The prefix of all names, limited to the length of a label. */}}
 {{- define "flux-resourceset.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -10,7 +10,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What never changes, and what pods are found by. */}}
+{{/* The labels that never change, which select the pods. */}}
 {{- define "flux-resourceset.selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -52,12 +52,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ .Values.store.sqlite.existingClaim | default (printf "%s-data" (include "flux-resourceset.fullname" .)) }}
 {{- end -}}
 
-{{/* The roles that have pods of their own. */}}
+{{/* The roles that have their own pods. */}}
 {{- define "flux-resourceset.roles" -}}
 {{- if .Values.read.enabled }}read {{ end }}crud
 {{- end -}}
 
-{{/* What makes no sense is refused before anything is installed. */}}
+{{/* Refuses invalid combinations of values before anything is installed. */}}
 {{- define "flux-resourceset.check" -}}
 {{- $values := .Values -}}
 {{- if eq $values.store.backend "sqlite" -}}
