@@ -1,18 +1,18 @@
 # syntax=docker/dockerfile:1
-# The server, or with `--target cli` the command line: one static program in an empty image. Built natively for the
-# platform that is asked for; the release workflow has a machine for each.
+# The server, or with `--target cli` the command line: one static program in an empty image. It is built natively for the
+# target platform; the release workflow has a machine for each platform.
 #
 #   make docker-build        # flux-resourceset:local
 #   docker build --target cli --tag flux-resourceset-cli:local .
 
 FROM rust:1.95-bookworm AS build
-# musl's C compiler, for the parts of the programs that are C: SQLite, mimalloc, aws-lc. A static glibc could not resolve names.
+# musl's C compiler, for the C parts of the programs: SQLite, mimalloc, aws-lc. A static glibc could not resolve host names.
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates musl-tools \
  && rm -rf /var/lib/apt/lists/*
 RUN rustup target add "$(uname -m)-unknown-linux-musl"
-# All that the final images hold besides their program: certificates, a name for the user, and folders that it may write to.
+# The other files of the final images: certificates, a name for the user, and folders that it may write to.
 RUN install --directory /image/etc/ssl/certs \
  && install --directory --mode 1777 /image/tmp \
  && install --directory --owner 65532 --group 65532 --mode 0750 /image/var/lib/flux-resourceset /image/home/nonroot \
@@ -21,7 +21,7 @@ RUN install --directory /image/etc/ssl/certs \
  && echo 'nonroot:x:65532:' > /image/etc/group
 WORKDIR /src
 COPY . .
-# There is no repository in here: what --version says of the commit comes from outside. Late, since it changes each time.
+# There is no Git repository in the build, so the commit for --version is an argument. It comes late, because it changes each time.
 ARG GIT_COMMIT=""
 ARG GIT_COMMIT_DATE=""
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
@@ -41,7 +41,7 @@ LABEL org.opencontainers.image.source="https://github.com/example/flux-resources
       org.opencontainers.image.revision="$GIT_COMMIT"
 COPY --from=build /image/ /
 ENV HOME=/home/nonroot
-# By number: Kubernetes cannot tell from a name that it is not root.
+# By number: from a name, Kubernetes cannot tell that the user is not root.
 USER 65532:65532
 
 FROM base AS cli
@@ -54,11 +54,11 @@ FROM base AS server
 LABEL org.opencontainers.image.title="flux-resourceset" \
       org.opencontainers.image.description="The desired state of a whole fleet of Kubernetes clusters behind one API."
 COPY --from=build /bin-out/flux-resourceset /flux-resourceset
-# Mount a volume there, or name another store.
+# Mount a volume there, or set another store.
 ENV DATABASE_URL=sqlite:///var/lib/flux-resourceset/flux-resourceset.db?mode=rwc
 WORKDIR /var/lib/flux-resourceset
 EXPOSE 8080
-# There is no curl and no shell: the server asks itself. Kubernetes uses its own probes instead.
+# There is no curl and no shell, so the program checks itself. Kubernetes uses its own probes instead.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s --retries=3 \
   CMD ["/flux-resourceset", "healthcheck"]
 ENTRYPOINT ["/flux-resourceset"]

@@ -18,52 +18,52 @@ run: ## Build and start the server on SQLite with the demo fleet.
 	cargo build --release --bin flux-resourceset
 	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/run.sh
 
-play: ## The life of a fleet in a terminal, beside a server that `make run` started in another one.
+play: ## Show the life of a fleet in a terminal; needs a server that `make run` started in another one.
 	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/play.sh
 
-demo-local: ## Real clusters and the real Flux without containers, left running to try things on (builds as `make e2e` does).
+demo-local: ## Start real clusters with the real Flux, without containers, and leave them running (builds as `make e2e` does).
 	scripts/go.sh
 	e2e/run.sh demo
 
-test: lint verify deny firestone openapi ## Everything that must hold before a change lands.
+test: lint verify deny firestone openapi ## Run every check that must pass before a merge.
 	scripts/debian.sh curl diff:diffutils awk:gawk git
 	scripts/postgres.sh
 	cargo test --workspace
 
-test-flux: ## The renderer against the real Flux Operator CLI, which it installs with Go (5 minutes; once 5 more).
+test-flux: ## Compare the renderer with the real Flux Operator CLI, installed with Go (5 minutes; the first time 5 more).
 	scripts/judge.sh --check
 	FLUX_OPERATOR_CLI=$$(scripts/judge.sh --path) cargo test --package resourceset --test flux -- --ignored --nocapture
 
-e2e: ## The life of a cluster with a real Kubernetes API and the real Flux, without containers (once 15 minutes more to build).
+e2e: ## Test the life of a cluster with a real Kubernetes API and the real Flux, without containers (the first time 15 minutes to build).
 	scripts/go.sh
 	KUSTOMIZE=$$(scripts/go-tool.sh kustomize) KUBECTL=$$(e2e/kubectl.sh) cargo test --package flux-resourceset-cli --test cli -- --ignored kustomize
 	e2e/run.sh
 	e2e/demo-test.sh
 
-manifests: ## Every shipped manifest against a real Kubernetes API, by dry run: k8s/, deploy/ and the chart (builds as e2e does).
+manifests: ## Check every shipped manifest (k8s/, deploy/, the chart) by a dry run on a real Kubernetes API (builds as e2e does).
 	e2e/manifests.sh
 
-lint: shellcheck ## Format and lint, warnings denied.
+lint: shellcheck ## Check format and lints; warnings are errors.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-shellcheck: ## Every shell script.
+shellcheck: ## Check every shell script.
 	scripts/shellcheck.sh
 
-deny: ## Licences, sources and bans of the dependencies; and that each is used.
+deny: ## Check licences, sources and bans of the dependencies, and that each is used.
 	scripts/cargo-deny.sh bans licenses sources
 	scripts/cargo-machete.sh
 
-advisories: ## Known vulnerabilities of the dependencies (needs the advisory database on github.com).
+advisories: ## Check for known vulnerabilities of the dependencies (needs the advisory database on github.com).
 	scripts/cargo-deny.sh advisories
 
-firestone: $(PYTHON_TOOLS)/ready ## The shipped kinds are valid Firestone resources; the OpenAPI document is valid.
+firestone: $(PYTHON_TOOLS)/ready ## Check that the shipped kinds are valid Firestone resources, and that the OpenAPI document is valid.
 	scripts/check-firestone.sh $(PYTHON_TOOLS)/bin
 
-openapi: $(PYTHON_TOOLS)/ready ## The server does what its OpenAPI document says: schemathesis against the real server (2 minutes).
+openapi: $(PYTHON_TOOLS)/ready ## Compare the real server with its OpenAPI document, with schemathesis (2 minutes).
 	scripts/check-openapi.sh $(PYTHON_TOOLS)/bin
 
-# What is written from definitions: the file, and the command that writes it.
+# The generated files, each with the command that writes it.
 GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md
 target/generated/openapi/openapi.yaml: COMMAND = cargo run --quiet --bin flux-resourceset -- openapi
 target/generated/docs/src/api.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference api
@@ -75,44 +75,44 @@ $(GENERATED:%=target/generated/%):
 	@mkdir -p $(@D)
 	$(COMMAND) > $@
 
-generate: $(GENERATED:%=target/generated/%) ## Write what is derived from the kinds and the command lines: OpenAPI, the reference pages of the book.
+generate: $(GENERATED:%=target/generated/%) ## Write the files that are generated from the kinds and the command lines: OpenAPI, the reference pages of the book.
 	cp -r target/generated/. .
 
-verify: $(GENERATED:%=target/generated/%) ## Fail when what `make generate` writes is stale.
+verify: $(GENERATED:%=target/generated/%) ## Fail if a generated file is stale.
 	@for file in $(GENERATED); do \
 	  diff -u $$file target/generated/$$file || { echo "$$file is stale: run make generate" >&2; exit 1; }; \
 	done
 
-docs: ## Build the book into target/book (once a few minutes more, to install mdBook).
+docs: ## Build the book into target/book (the first time a few minutes more, to install mdBook).
 	scripts/mdbook.sh
 
-docs-check: docs ## Draw every diagram of the book in headless Chromium, without a network.
+docs-check: docs ## Check that headless Chromium can draw every diagram of the book, without a network.
 	scripts/check-diagrams.sh
 
-bench: ## Measure, as ratios to a yardstick in the same run; writes docs/src/benchmarks.md (about 10 minutes).
+bench: ## Run the benchmarks, relative to a reference in the same run; writes docs/src/benchmarks.md (about 10 minutes).
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- --out docs/src/benchmarks.md
 
-scale: ## Measure what fleets of up to a million clusters take; writes docs/src/scale.md (about 5 minutes, 6 GiB of memory).
+scale: ## Measure the resources that fleets of up to a million clusters need; writes docs/src/scale.md (about 5 minutes, 6 GiB of memory).
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- scale --out docs/src/scale.md
 
 DURATION ?= 1h
-soak: ## Everything at once for an hour (DURATION=10m): load, restarts, kills, database faults, attacks; writes docs/src/soak.md.
+soak: ## Run a stress test for an hour (DURATION=10m): load, restarts, kills, database faults, attacks; writes docs/src/soak.md.
 	scripts/postgres.sh
 	cargo build --release --package flux-resourceset --package soak
 	target/release/soak --duration $(DURATION) --out docs/src/soak.md
 
-# Make hands SECONDS on as FUZZ_SECONDS, because bash has a variable of that name itself.
-fuzz: ## Fuzz every target for a minute (SECONDS=3600 TARGET=yaml for more, of one).
+# SECONDS is passed as FUZZ_SECONDS, because bash has its own variable SECONDS.
+fuzz: ## Fuzz every target for a minute (SECONDS=3600 TARGET=yaml: one target for an hour).
 	FUZZ_SECONDS=$(or $(SECONDS),60) TARGET=$(TARGET) scripts/fuzz.sh
 
-clean: ## Remove what was built, the demo's database and its kind cluster.
+clean: ## Remove the build output, the demo's database and its kind cluster.
 	scripts/demo/kind-delete.sh --if-any
 	cargo clean
 	rm -f data/*.db data/*.db-shm data/*.db-wal data/*.db.head
 
-demo: kind-create kind-demo ## The whole loop on a kind cluster: needs docker, kind and kubectl.
+demo: kind-create kind-demo ## Run the whole loop on a kind cluster: needs docker, kind and kubectl.
 
 docker-build: ## Build the image flux-resourceset:local.
 	scripts/demo/docker-build.sh
@@ -126,7 +126,7 @@ kind-demo: docker-build ## Load the image and deploy Flux, the API and the demo 
 cli-demo: ## Add a namespace with the command line and see it on the cluster.
 	scripts/demo/cli-demo.sh
 
-cli-demo-port-forward: ## The demo's API on 127.0.0.1:8080, until Ctrl-C.
+cli-demo-port-forward: ## Serve the demo's API on 127.0.0.1:8080, until Ctrl-C.
 	scripts/demo/port-forward.sh
 
 kind-delete: ## Delete the kind cluster.

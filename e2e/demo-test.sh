@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The demo as a user has it: started, every command that it prints tried, stopped. Nothing may be left: no process and no file.
+# Tests the demo as a user runs it: starts it, runs every command that it prints, stops it. No process and no file may be left.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 home=$(mktemp -d)
@@ -33,7 +33,7 @@ await() {
   local end=$((SECONDS + seconds))
   until "$@"; do
     kill -0 "$pid" 2>/dev/null || fail "it ended before $what"
-    ((SECONDS < end)) || fail "waited $seconds s in vain for $what"
+    ((SECONDS < end)) || fail "timeout after $seconds s waiting for: $what"
     sleep 0.2
   done
 }
@@ -55,7 +55,7 @@ await "everything runs" 600 grep -q '^Ctrl-C stops everything' "$log"
 # shellcheck disable=SC1090 # written by the demo
 (
   source "$TMPDIR"/*/environment
-  # Commands are what is indented and begins with a program's name; a backslash goes on in the next line.
+  # Commands are indented and begin with a program's name; after a backslash they continue in the next line.
   sed -e ':a' -e '/\\$/N; s/\\\n *//; ta' "$log" | sed -n 's/^  \(\(flux-resourceset-cli\|kubectl\) .*\)/\1/p' >"$home/commands"
   [[ $(wc -l <"$home/commands") -ge 10 ]] || fail "the demo prints hardly any commands"
   while read -r command; do

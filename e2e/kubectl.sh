@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the path of a kubectl: the one on the PATH, or one that is built from the modules that kube/ pins, once. It has kustomize in it.
+# Prints the path of a kubectl: the one on the PATH, or one that is built once from the modules that kube/ pins. It includes kustomize.
 set -euo pipefail
 cd "$(dirname "$0")"
 if found=$(command -v kubectl); then
@@ -13,7 +13,7 @@ if [[ ! -x $out/kubectl ]]; then
   echo "e2e: there is no kubectl on the PATH; building $version" >&2
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  # What only kubectl needs has no line in kube/go.sum, so a copy of it grows.
+  # Modules that only kubectl needs are not in kube/go.sum, so Go adds them to a copy.
   cp kube/go.mod kube/go.sum "$work/"
   mkdir -p "$out"
   (cd kube && CGO_ENABLED=0 go build -buildvcs=false -trimpath -mod=mod -modfile="$work/go.mod" \

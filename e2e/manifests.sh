@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Renders every manifest that we ship, all kustomizations and the chart with each of its values files, and has the real API server
-# judge them by a dry run.
+# Renders every manifest that we ship, all kustomizations and the chart with each of its values files, and checks them with a dry
+# run on the real API server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/go.sh
@@ -8,7 +8,7 @@ parts=$(e2e/build.sh)
 crds=$(e2e/crds.sh)
 kustomize=$(scripts/go-tool.sh kustomize)
 helm=$(scripts/go-tool.sh helm)
-kubernetes=1.36.3 # that of the parts; helm has to be told
+kubernetes=1.36.3 # the version that build.sh builds; helm needs it
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -24,7 +24,7 @@ while IFS= read -r file; do
   grep -q '^kind: Component' "$file" || build "${folder//\//-}" "$folder"
 done < <(find k8s deploy/kustomize -name kustomization.yaml | sort)
 
-# What is meant to be used together, as one: the demo with its base and its seed, production with its option.
+# Manifests that belong together, as one: the demo with its base and its seed, production with autoscaling.
 mkdir "$out/overlays/seed" "$out/overlays/autoscaled"
 cp data/seed.json "$out/overlays/seed/"
 cat >"$out/overlays/seed/kustomization.yaml" <<EOT
@@ -52,12 +52,12 @@ for values in "$chart"/ci/*.yaml; do
     >"$out/renderings/chart-$name.yaml"
 done
 
-# refuses WORDS ARGUMENTS...: what the chart must not render, and why it says so.
+# refuses WORDS ARGUMENTS...: the chart must refuse the arguments, with an error that contains WORDS.
 refuses() {
   local words=$1 said
   shift
   if said=$("$helm" template api "$chart" --kube-version "$kubernetes" "$@" 2>&1); then
-    echo "the chart takes $*" >&2
+    echo "the chart accepts $*, which it must refuse" >&2
     exit 1
   fi
   grep -qF -- "$words" <<<"$said" || { printf 'the chart refuses %s without saying "%s":\n%s\n' "$*" "$words" "$said" >&2; exit 1; }

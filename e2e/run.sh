@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole test: builds what is missing, then walks a cluster through its life. Arguments go to the runner (--help lists them); with
-# `demo` it starts the same clusters, says what to try, and leaves them running until Ctrl-C.
+# The whole test: builds missing programs, then takes a cluster through its life. Arguments go to the runner (--help lists them). With
+# `demo` it starts the same clusters, prints commands to try, and leaves them running until Ctrl-C.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=$(e2e/build.sh)

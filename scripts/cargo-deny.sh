@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the checks of cargo-deny that are named as arguments; installs it where it is missing.
+# Runs the checks of cargo-deny that the arguments name. Installs cargo-deny if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.20.2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds dependencies that no crate uses, with cargo-machete, which it installs where it is missing.
+# Finds dependencies that no crate uses, with cargo-machete. Installs cargo-machete if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.9.2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The kinds that we ship are Firestone resource files, and the document that we make of them is valid OpenAPI.
+# Checks that the shipped kinds are valid Firestone resources, and that the OpenAPI document made of them is valid.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$1
@@ -9,4 +9,4 @@ trap 'rm -f "$out"' EXIT
 "$bin/firestone" generate --title flux-resourceset --description kinds --version 1.0 --resources "$resources" \
   openapi --version 3.0.3 > "$out"
 "$bin/openapi-spec-validator" openapi/openapi.yaml
-echo "firestone takes $resources"
+echo "firestone accepts $resources"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check-openapi.sh BIN: the OpenAPI document is true. Starts the server with the demo fleet and has schemathesis (in the folder
-# BIN) compare what it does with what its document says: all checks, the same requests in each run.
+# check-openapi.sh BIN: starts the server with the demo fleet, and compares it with its OpenAPI document. It uses schemathesis
+# (in the folder BIN) with all checks and the same requests in each run.
 #
-# EXAMPLES and SEED change how many requests there are for each operation, and which.
+# EXAMPLES sets the number of requests for each operation, SEED the choice of requests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/$1

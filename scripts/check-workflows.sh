@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The workflows by actionlint, which it installs with Go. The shell in them is looked at by shellcheck.
+# Checks the workflows with actionlint, which it installs with Go. shellcheck checks the shell code in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 actionlint=$(scripts/go-tool.sh actionlint)
 "$actionlint" .github/workflows/*.yml
-echo "actionlint takes .github/workflows"
+echo "actionlint accepts .github/workflows"

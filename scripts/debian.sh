@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# debian.sh COMMAND[:PACKAGE]...: installs Debian's package for each command that is missing.
+# debian.sh COMMAND[:PACKAGE]...: installs Debian's package of each missing command.
 set -euo pipefail
 missing=()
 for word in "$@"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets of fuzz/ with cargo-fuzz, which it installs where it is missing: each for SECONDS (60), or one with TARGET.
-# An input that fails is left in fuzz/artifacts; fix the cause and move it to fuzz/crashes/TARGET.
+# Runs each fuzz target of fuzz/ for SECONDS (60), or only the one that TARGET names. Installs cargo-fuzz if it is missing.
+# An input that fails is kept in fuzz/artifacts; fix the cause and move it to fuzz/crashes/TARGET.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.13.1
@@ -13,7 +13,7 @@ if [ ! -x "$tools/bin/cargo-fuzz" ]; then
 fi
 export PATH="$tools/bin:$PATH"
 
-# Instrumentation needs a nightly compiler, or a stable one that is told to behave like one.
+# Instrumentation needs a nightly compiler, or a stable one with RUSTC_BOOTSTRAP=1.
 if rustup toolchain list 2>/dev/null | grep -q '^nightly'; then
   cargo=(cargo +nightly)
 else
@@ -27,11 +27,11 @@ else
   mapfile -t targets < <(sed -n 's/^name = "\(.*\)"$/\1/p' fuzz/Cargo.toml | grep -vx fuzz)
 fi
 
-# There is no unsafe code of ours for the address sanitizer to look at, and without it targets run several times as fast.
+# Without the address sanitizer: our code has no unsafe blocks, and targets run several times as fast.
 "${cargo[@]}" fuzz build --sanitizer none --target-dir target/fuzz
 status=0
 for target in "${targets[@]}"; do
-  # What is found beyond the committed seeds stays out of Git.
+  # Inputs that the fuzzer finds stay out of Git; only the seeds are committed.
   found="target/fuzz/corpus/$target"
   mkdir -p "$found"
   echo "== $target, $seconds s"

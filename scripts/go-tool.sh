@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the path of a tool that is built from its Go module at the version below, once: helm, kustomize or actionlint.
+# Prints the path of helm, kustomize or actionlint. Builds the tool once, from its Go module at the version below.
 #
 #   "$(scripts/go-tool.sh helm)" lint deploy/chart/flux-resourceset
 set -euo pipefail

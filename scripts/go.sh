@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# Installs Go where it is missing. Debian's may be older than what a module asks for; Go then fetches the right one by itself.
+# Installs Go if it is missing. Debian's version may be older than a module requires; Go then fetches the right version itself.
 set -euo pipefail
 exec "$(dirname "$0")/debian.sh" go:golang-go

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Writes or checks the golden files of crates/resourceset/tests/corpus with the real Flux Operator CLI, the judge of our
-# renderer. Installs the CLI with Go where it is missing; FLUX_OPERATOR_CLI names one that is there.
+# Writes or checks the golden files of crates/resourceset/tests/corpus with the real Flux Operator CLI, the reference for our
+# renderer. Installs the CLI with Go if it is missing; FLUX_OPERATOR_CLI names an existing one.
 #
-#   scripts/judge.sh --write [FILE…]   write the golden of each case, or of those given
-#   scripts/judge.sh --check [FILE…]   fail when a golden is not what the judge says
-#   scripts/judge.sh --path            print where the judge is
+#   scripts/judge.sh --write [FILE…]   write the golden file of every case, or of the given cases
+#   scripts/judge.sh --check [FILE…]   fail if a golden file differs from the output of the CLI
+#   scripts/judge.sh --path            print the path of the CLI
 #
-# A case is <area>/<name>.yaml, a ResourceSet, with <name>.inputs.yaml or <name>.providers.yaml beside it. Its golden is
-# what the judge prints; or a line "error:" and the judge's complaint, of which only the first line is kept if it crashed.
+# A case is <area>/<name>.yaml, a ResourceSet, with <name>.inputs.yaml or <name>.providers.yaml beside it. Its golden file is the
+# output of the CLI; or a line "error:" and the error message, of which only the first line is kept if the CLI crashed.
 set -euo pipefail
 version=0.58.1
 corpus="$(cd "$(dirname "$0")/.." && pwd)/crates/resourceset/tests/corpus"
 
-# The judge's verdict on a case, on stdout.
+# Prints the CLI's output or error for a case.
 verdict() {
   local name=${1%.yaml} out
   local args=(build resourceset --filename "$1")
   [[ -e $name.inputs.yaml ]] && args+=(--inputs-from "$name.inputs.yaml")
   [[ -e $name.providers.yaml ]] && args+=(--inputs-from-provider "$name.providers.yaml")
   out=$(mktemp)
-  # No cluster of this machine may show, which else sets the namespace.
+  # Hide the kubeconfig of this machine, because its context would set the namespace.
   if KUBECONFIG=/dev/null "$FLUX_OPERATOR_CLI" "${args[@]}" >"$out" 2>"$out.err"; then
     cat "$out"
   else
@@ -65,7 +65,7 @@ if [[ $1 == --path ]]; then
   echo "$FLUX_OPERATOR_CLI"
   exit
 fi
-# Dates without a zone are local, and the golden files are of a machine on UTC.
+# Dates without a zone are local, and the golden files were written on a machine with UTC.
 unset TZ
 if [[ $(date +%z) != +0000 ]]; then
   export TZ=UTC

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the book (docs/) into target/book; installs mdBook and its preprocessor for diagrams where they are missing.
+# Builds the book (docs/) into target/book. Installs mdBook and its preprocessor for diagrams if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mdbook=0.5.4
@@ -18,7 +18,7 @@ install mdbook "$mdbook" --no-default-features --features search
 install mdbook-mermaid "$mermaid"
 export PATH="$tools/bin:$PATH"
 
-# The preprocessor carries the library that draws the diagrams; it is not kept in Git.
+# The preprocessor contains the library that draws the diagrams; the library is not kept in Git.
 mkdir -p target/mermaid/src
 printf '[book]\ntitle = "x"\n' > target/mermaid/book.toml
 mdbook-mermaid install target/mermaid 2>/dev/null
@@ -27,7 +27,7 @@ cp target/mermaid/mermaid.min.js docs/mermaid.min.js
 rm -rf target/book
 mdbook build docs --dest-dir "$PWD/target/book"
 
-# The book must be readable where there is no network: nothing is loaded from elsewhere.
+# The book must be readable without a network, so it may load nothing from another host.
 if grep -rnoE '<(script|img|iframe|source)[^>]+src="(https?:)?//[^"]*"|<link[^>]+rel="(stylesheet|icon|preload)"[^>]+href="(https?:)?//[^"]*"|(@import|url\()[ "'\'']*(https?:)?//[^)]*' \
   --include='*.html' --include='*.css' target/book; then
   echo "the book loads something from another host (above)" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The life of a fleet in a terminal, beside a server that `make run` started: every command is shown before it is run, and after it
-# what changed in the objects that Flux makes. It works on clusters and definitions of its own, and takes them away again.
+# Shows the life of a fleet in a terminal, with a server that `make run` started. Prints every command before it runs it, and then
+# the changes in the objects that Flux makes. It creates its own clusters and definitions, and removes them at the end.
 set -euo pipefail
 cli=${FLUX_RESOURCESET_CLI:+$(realpath "$FLUX_RESOURCESET_CLI")}
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ usage() {
   cat <<'EOT'
 usage: scripts/play.sh [--yes]
 
-  --yes, -y  do not wait for Enter (nor does it where stdin or stdout is no terminal, or with PAUSE=0)
+  --yes, -y  do not wait for Enter (the default if stdin or stdout is no terminal, or with PAUSE=0)
 
 Environment:
   FLUX_API_URL                          the server; http://127.0.0.1:8080, or LISTEN_ADDR, if not set
@@ -54,35 +54,35 @@ fail() {
 }
 
 for tool in curl diff; do
-  command -v "$tool" >/dev/null || fail "$tool is needed, and not on the PATH"
+  command -v "$tool" >/dev/null || fail "$tool is required and not on the PATH"
 done
 curl -sf -o /dev/null --max-time 5 "$FLUX_API_URL/health" || fail "nothing answers at $FLUX_API_URL: run \`make run\` first, in another terminal"
 
 if [[ -z $cli ]]; then
-  command -v cargo >/dev/null || fail "cargo is needed to build the command line; FLUX_RESOURCESET_CLI names one that is built"
+  command -v cargo >/dev/null || fail "cargo is required to build the command line; or set FLUX_RESOURCESET_CLI to a built one"
   echo "${dim}building the command line$plain"
   cargo build --quiet --release --bin flux-resourceset-cli
   cli=$(realpath "${CARGO_TARGET_DIR:-target}/release/flux-resourceset-cli")
 fi
-[[ -x $cli ]] || fail "$cli is no program"
+[[ -x $cli ]] || fail "$cli is not an executable"
 
 work=$(mktemp -d)
-# Tokens and addresses of a configuration file have no say here.
+# Ignore the addresses and tokens of a configuration file.
 export FLUX_RESOURCESET_CONFIG=$work/none
 
-# The token must write: better said now than in the middle.
+# Check now that the token may write, not in the middle of the run.
 refusal=$("$cli" cluster create play-00 --cluster-dns play-00.example.com --environment dev --dry-run -o json 2>&1 >/dev/null) || {
   rm -rf "$work"
-  fail "the server at $FLUX_API_URL takes no changes: ${refusal#error: }"
+  fail "the server at $FLUX_API_URL accepts no changes: ${refusal#error: }"
 }
 
-# Names of our own: the first number that is free. The label says who made them, so that a run that was killed can be tidied up.
+# Names use the first free number. The label has the process id, so that a later run can clean up after a killed one.
 label=made-by=play-$$
 number=0
 name=''
 clusters() { "$cli" cluster list -o jsonpath='{range .items[*]}{.id} {.labels.made-by}{"\n"}{end}'; }
 taken() { "$cli" component get "$1-web" -o name >/dev/null 2>&1 || "$cli" namespace get "$1-web" -o name >/dev/null 2>&1; }
-remove() { # NAME: its clusters, and then what they used
+remove() { # NAME: its clusters, then the definitions that they used
   local id
   for id in $("$cli" cluster list -l "play=$1" -o jsonpath='{range .items[*]}{.id}{"\n"}{end}'); do
     "$cli" cluster delete "$id" --confirm-removals 1 --reason "play: tidy up" -o json >/dev/null
@@ -94,7 +94,7 @@ remove() { # NAME: its clusters, and then what they used
 tidy() {
   local code=$?
   trap - EXIT INT TERM HUP
-  if [[ -n $name ]]; then remove "$name" || echo "play: $name could not be removed; run me again" >&2; fi
+  if [[ -n $name ]]; then remove "$name" || echo "play: $name could not be removed; run this script again" >&2; fi
   rm -rf "$work"
   exit "$code"
 }
@@ -102,7 +102,7 @@ trap tidy EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# A run that was killed has left its clusters behind.
+# Remove the clusters of a run that was killed.
 while read -r id maker; do
   [[ $maker == play-* ]] || continue
   if ! kill -0 "${maker#play-}" 2>/dev/null; then
@@ -125,11 +125,11 @@ title() {
 say() { printf '%s\n' "$@" | fold -s -w 78 | sed 's/ *$//'; }
 go_on() {
   [[ $pause != 0 ]] || return 0
-  printf '%s[Enter] goes on, Ctrl-C stops and tidies up%s' "$dim" "$plain"
+  printf '%s[Enter] continues, Ctrl-C stops and cleans up%s' "$dim" "$plain"
   read -r || exit 130
 }
 
-# Shows a command as it can be copied, and comes back when somebody has read it.
+# Prints a command in a form that can be copied, and waits for Enter.
 shown() {
   printf '%s\n' "$*" | fold -s -w 74 | sed "1s/^/$cyan\$ /;2,\$s/^/    /;\$!s/ *\$/ \\\\/;\$s/\$/$plain/"
   go_on
@@ -145,7 +145,7 @@ fleet() {
   "$cli" "$@" -o table
 }
 
-# How the objects of a cluster have changed since the last look.
+# Prints how the objects of a cluster have changed since the last call.
 rendered() { "$cli" render "$1" >"$work/now" 2>/dev/null || : >"$work/now"; }
 changed() { # CLUSTER [LINES]
   local cluster=$1 most=${2:-60}
@@ -167,7 +167,7 @@ changed() { # CLUSTER [LINES]
 # A poll, with the headers that Flux Operator sends.
 poll() { # DNS KIND
   local path=/api/v2/flux/clusters/$1/$2
-  # shellcheck disable=SC2016 # the variables are for whoever copies it
+  # shellcheck disable=SC2016 # the variables are part of the printed command
   printf '%s$ curl --compressed -H "Authorization: Bearer $FLUX_API_TOKEN" \\\n    -H "User-Agent: flux-operator/v0.58.1" -H "Accept: application/json" \\\n"$FLUX_API_URL%s"%s\n' "$cyan" "$path" "$plain"
   go_on
   curl -s --max-time 10 --compressed -o "$work/reply" -w '%{http_code}' -H "Authorization: Bearer $FLUX_API_TOKEN" \
@@ -187,21 +187,21 @@ ${bold}The life of a fleet${plain}, on $FLUX_API_URL. To type along:
 EOT
 
 title "A component for the catalog, and a cluster that runs it"
-say "A cluster is a record: who it is, and what it runs. No kubeconfig, no push."
+say "A cluster is a record: its identity, and what it runs. No kubeconfig, no push."
 fleet component create "$name-web" --component-path podinfo --oci-url https://stefanprodan.github.io/podinfo --oci-tag 6.7.0
 fleet namespace create "$name-web" --label team=demo
 fleet cluster create "$dev" --cluster-dns "$dev.example.com" --environment dev --label "$label" --label "play=$name" \
   --component "$name-web" --namespace "$name-web"
-say "What Flux makes of it there:"
+say "The objects that Flux makes there:"
 changed "$dev"
 
 title "The cluster phones home"
-say "Every few minutes its ResourceSetInputProvider asks what it should run."
+say "Every few minutes its ResourceSetInputProvider requests what it should run."
 poll "$dev.example.com" platform-components
-say "A cluster that the fleet does not know yet gets no empty list, which would remove everything, but an error: Flux keeps what it has."
+say "A cluster that the fleet does not know gets an error, and Flux keeps what it has. An empty list would remove everything."
 poll "$name-new.example.com" platform-components
 
-title "One cluster gets values of its own"
+title "One cluster gets values that only it has"
 fleet component patch "$name-web" --cluster "$dev" --set replicaCount=3 --set ui.color=blue
 patched=$(revision)
 changed "$dev"
@@ -213,7 +213,7 @@ joined=$(revision)
 rendered "$prod" && mv "$work/now" "$work/$prod"
 
 title "A change for every cluster: first the plan"
-say "The catalog moves to a new version. The plan says what that does, and where, before anything is done."
+say "The catalog moves to a new version. The plan shows the effect on each cluster before anything is changed."
 cd "$work"
 shown "flux-resourceset-cli export component $name-web -o yaml | sed s/6.7.0/6.7.1/ > change.yaml"
 "$cli" export component "$name-web" -o yaml | sed s/6.7.0/6.7.1/ >change.yaml
@@ -221,13 +221,13 @@ fleet plan -f change.yaml --out plan.json
 say "Nothing has happened yet:"
 changed "$dev"
 
-title "The plan is applied: exactly what it said, or nothing"
+title "The plan is applied: exactly its changes, or none"
 fleet apply --plan plan.json --reason "podinfo 6.7.1"
 released=$(revision)
 changed "$dev"
 changed "$prod"
 
-title "It was a mistake: one command takes it back"
+title "It was a mistake: one command undoes it"
 fleet undo "$released" --yes --reason "6.7.1 is broken"
 changed "$dev"
 changed "$prod"
@@ -243,12 +243,12 @@ shown "flux-resourceset-cli changes --after $((joined - 1))"
 
 title "A cluster is decommissioned"
 fleet cluster delete "$dev" --confirm-removals 1 --reason "end of play"
-say "Now the list is empty, and means it: Flux removes everything that it made there."
+say "Now the list is empty on purpose: Flux removes everything that it made there."
 poll "$dev.example.com" platform-components
 changed "$dev" 8
 
-title "Everything else goes, too"
-say "Removing what this play has made; the fleet is as it was."
+title "Everything else is removed, too"
+say "Removing everything that this script created; the fleet is as before."
 remove "$name"
 name=''
 printf '\n%sThe end.%s "make demo-local" shows the same on real clusters.\n' "$bold" "$plain"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Prints where PostgreSQL's server programs are; installs Debian's package where they are missing. The tests start servers of
-# their own from them, in temporary folders and as an unprivileged user: no cluster of the system is made or started.
+# Prints the folder of PostgreSQL's server programs. Installs Debian's package if they are missing. The tests start their own
+# servers from them, in temporary folders and as an unprivileged user: no system-wide cluster is created or started.
 set -euo pipefail
 
-# As crates/pgtest looks for them: where PG_BIN says, in the path, or where Debian puts them, the latest first.
+# Searches like crates/pgtest: in PG_BIN, in the PATH, then in Debian's folders, the latest version first.
 find_bin() {
   local folder
   local folders=()
@@ -35,12 +35,12 @@ as_root() {
 
 install() {
   if ! command -v apt-get >/dev/null; then
-    echo "PostgreSQL is missing: install version 14 or later, and say in PG_BIN where its initdb, postgres, pg_ctl and psql are" >&2
+    echo "PostgreSQL is missing: install version 14 or later, and set PG_BIN to the folder of its initdb, postgres, pg_ctl and psql" >&2
     exit 1
   fi
   echo "installing postgresql" >&2
   as_root apt-get update -qq
-  # The package would make a cluster and start it. Debian asks this file whether it may; one that is there stays.
+  # The package would create a cluster and start it. This file prevents that; an existing one is kept.
   local config=/etc/postgresql-common/createcluster.conf
   if [[ ! -e $config ]]; then
     as_root mkdir -p "${config%/*}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every shell script of the repository; installs shellcheck where it is missing.
+# Checks every shell script of the repository. Installs shellcheck if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/debian.sh shellcheck

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A namespace, from the command line through the API to the cluster. Uses the port-forward that is there, or one of its own.
+# Adds a namespace with the command line and waits until it is on the cluster. Uses an existing port-forward, or starts one.
 source "$(dirname "$0")/lib.sh"
 need cargo kubectl curl
 wanted=demo-runtime
@@ -19,7 +19,7 @@ answers() { curl --silent --show-error --fail --max-time 2 --output /dev/null "$
 if ! answers 2>/dev/null; then
   kube --namespace "$namespace" port-forward service/flux-api-crud 8080:8080 >/dev/null &
   forward=$!
-  await 30 "a port-forward of our own" answers
+  await 30 "the port-forward" answers
 fi
 token=$(kube --namespace "$namespace" get secret internal-api-token --output 'jsonpath={.data.token}' | base64 -d)
 export FLUX_API_URL=$api FLUX_API_TOKEN=$token FLUX_API_WRITE_TOKEN=$token
@@ -31,7 +31,7 @@ step "clusters and namespaces"
 step "adding the namespace $wanted to demo-cluster-01"
 "$cli" demo add-namespace demo-cluster-01 "$wanted" --label team=platform --annotation owner=cli-demo
 
-step "asking Flux to look now, instead of within 30 s"
+step "requesting a poll now, instead of within 30 s"
 now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 for object in resourcesetinputprovider/namespaces resourceset/namespaces; do
   kube --namespace "$namespace" annotate --overwrite "$object" "reconcile.fluxcd.io/requestedAt=$now"

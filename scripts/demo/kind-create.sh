@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A Kubernetes cluster of one node in a container. The one that is there is kept.
+# Creates a Kubernetes cluster of one node in a container. Keeps an existing one.
 source "$(dirname "$0")/lib.sh"
 need docker kind kubectl
 trap explain_failure EXIT
 step "kind cluster $cluster"
 if cluster_exists; then
-  echo "    it is there already"
+  echo "    it exists already"
 else
   kind create cluster --name "$cluster"
 fi

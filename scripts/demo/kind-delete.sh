@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Deletes the demo's cluster and all that is in it. `--if-any` is content when there is no kind.
+# Deletes the demo's cluster with everything in it. With `--if-any`, a missing kind is not an error.
 source "$(dirname "$0")/lib.sh"
 if [[ ${1:-} == --if-any ]] && ! command -v kind >/dev/null; then
   exit

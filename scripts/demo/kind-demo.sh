@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole loop on the cluster that kind-create.sh made, from the image that docker-build.sh built: Flux, the API with the demo
-# fleet, and a cluster (the same one) that polls it.
+# Deploys the whole loop on the cluster of kind-create.sh, with the image of docker-build.sh: Flux, the API with the demo
+# fleet, and providers that poll it. The API and the polling cluster are the same cluster.
 source "$(dirname "$0")/lib.sh"
 need docker kind kubectl
 operator=https://github.com/controlplaneio-fluxcd/flux-operator/releases/download/v0.58.1/install.yaml
@@ -26,19 +26,19 @@ kube --namespace "$namespace" create configmap flux-api-seed-data --from-file=da
 
 step "deploying the API, its providers and its ResourceSets"
 kube apply --kustomize k8s/demo
-# An image of the same name may be another one by now.
+# The image may have changed under the same name.
 kube --namespace "$namespace" rollout restart deployment/flux-api-read deployment/flux-api-crud
 for deployment in flux-api-crud flux-api-read; do
   await 180 "$deployment" kube --namespace "$namespace" rollout status "deployment/$deployment" --timeout=1s
 done
 for kind in namespaces platform-components rolebindings; do
   await 180 "the first poll of $kind" is_ready "resourcesetinputprovider/$kind"
-  await 180 "what is rendered of it" is_ready "resourceset/$kind"
+  await 180 "the ResourceSet $kind" is_ready "resourceset/$kind"
 done
 
 cat <<EOT
 
-The loop is closed: flux-api-read is polled every 30 s, and what it answers is applied. See for yourself:
+The loop works: the cluster polls flux-api-read every 30 s and applies the reply. Look at it:
 
   kubectl --context $context -n $namespace get pods
   kubectl --context $context -n $namespace get resourcesetinputproviders,resourcesets,helmreleases
@@ -46,7 +46,7 @@ The loop is closed: flux-api-read is polled every 30 s, and what it answers is a
   kubectl --context $context get clusterrolebindings platform-admins dev-readers
 
 Then:
-  make cli-demo                # a namespace, from the command line to the cluster
+  make cli-demo                # add a namespace with the command line
   make cli-demo-port-forward   # the API on $api, for your own commands
-  make kind-delete             # the end
+  make kind-delete             # delete the cluster
 EOT

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034 # Sourced by the scripts of the demo with kind, which use what is set here.
+# shellcheck shell=bash disable=SC2034 # Sourced by the scripts of the kind demo, which use these variables.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -8,12 +8,12 @@ namespace=flux-system
 image=flux-resourceset:local
 api=http://127.0.0.1:8080
 
-# Never the cluster that somebody works with otherwise.
+# Always uses the demo's context, never the current one.
 kube() {
   kubectl --context "$context" "$@"
 }
 
-# need TOOL...: every tool that is missing in one line, with how to get it.
+# need TOOL...: fails if tools are missing, and lists all of them with how to install each.
 need() {
   local tool missing=""
   for tool in "$@"; do
@@ -42,14 +42,14 @@ step() {
   printf '\n==> %s\n' "$1"
 }
 
-# await SECONDS WHAT COMMAND...: repeats the command until it succeeds, with a dot for each time that it does not.
+# await SECONDS WHAT COMMAND...: repeats the command until it succeeds, and prints a dot for each failure.
 await() {
   local limit=$1 what=$2 start=$SECONDS said
   shift 2
   printf '    waiting for %s ' "$what"
   until said=$("$@" 2>&1); do
     if ((SECONDS - start >= limit)); then
-      printf '\ndemo: waited %s s for %s, in vain: %s\n' "$limit" "$what" "${said:-no answer}" >&2
+      printf '\ndemo: timeout after %s s waiting for %s: %s\n' "$limit" "$what" "${said:-no output}" >&2
       return 1
     fi
     printf .
@@ -58,12 +58,12 @@ await() {
   printf ' %s s\n' $((SECONDS - start))
 }
 
-# is_ready KIND/NAME: one look.
+# is_ready KIND/NAME: checks once, without waiting.
 is_ready() {
   kube --namespace "$namespace" wait --for=condition=Ready --timeout=0s "$1"
 }
 
-# Says where it ended and shows what the cluster has to say about it; set as a trap by those who change something.
+# Prints the failed step and the state of the cluster. Scripts that change something set it as a trap.
 explain_failure() {
   local status=$?
   ((status == 0)) && return
@@ -72,9 +72,9 @@ explain_failure() {
     {
       kube --namespace "$namespace" get pods,fluxinstances,resourcesetinputproviders,resourcesets 2>/dev/null || true
       kube --namespace "$namespace" get events --field-selector type=Warning --sort-by .lastTimestamp 2>/dev/null | tail -n 10
-      printf '\nLook on: kubectl --context %s -n %s describe pods; logs deploy/flux-api-read; logs deploy/flux-operator\n' \
+      printf '\nFor details: kubectl --context %s -n %s describe pods; logs deploy/flux-api-read; logs deploy/flux-operator\n' \
         "$context" "$namespace"
     } >&2
   fi
-  echo "Run it again when it is mended: every step can be repeated. make kind-delete removes everything." >&2
+  echo "Fix the cause and run it again: every step can be repeated. make kind-delete removes everything." >&2
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The crud API of the demo on 127.0.0.1:8080, until Ctrl-C.
+# Serves the crud API of the demo on 127.0.0.1:8080, until Ctrl-C.
 source "$(dirname "$0")/lib.sh"
 need kubectl
 kube --namespace "$namespace" get service flux-api-crud >/dev/null ||
