@@ -15,7 +15,7 @@ help: ## List the commands.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## Build and start the server on SQLite with the demo fleet.
-	cargo build --release --bin flux-resourceset
+	cargo build --profile quick --bin flux-resourceset
 	@LISTEN_ADDR=$(LISTEN_ADDR) scripts/run.sh
 
 play: ## Show the life of a fleet in a terminal; needs a server that `make run` started in another one.

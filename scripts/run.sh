@@ -21,4 +21,4 @@ cat <<EOT
     curl -s \$API/openapi.yaml
 
 EOT
-API_MODE=crud LISTEN_ADDR=$LISTEN_ADDR exec target/release/flux-resourceset
+API_MODE=crud LISTEN_ADDR=$LISTEN_ADDR exec target/quick/flux-resourceset
