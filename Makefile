@@ -63,6 +63,9 @@ firestone: $(PYTHON_TOOLS)/ready ## Check that the shipped kinds are valid Fires
 openapi: $(PYTHON_TOOLS)/ready ## Compare the real server with its OpenAPI document, with schemathesis (2 minutes).
 	scripts/check-openapi.sh $(PYTHON_TOOLS)/bin
 
+clients: ## Test clients generated from the OpenAPI document in Go, Python, TypeScript and Rust: one call of each tag (10 minutes).
+	scripts/clients.sh
+
 # The generated files, each with the command that writes it.
 GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md
 target/generated/openapi/openapi.yaml: COMMAND = cargo run --quiet --bin flux-resourceset -- openapi

@@ -1,8 +1,8 @@
-//! What every open connection is doing, and which one is closed when there are more than allowed: polls come first.
+//! The state of each open connection, and which one is closed at the limit. Polls have priority.
 //!
-//! A connection is accepted even when the limit is reached, and the one that is worth least is closed for it: idle ones, then
-//! those that have not sent a whole request yet, then those that do not read their reply. Requests other than polls use at
-//! most a share of the limit, so that there is always room for polls.
+//! A connection is accepted even at the limit, and the least valuable one is closed for it: idle ones first, then those that have
+//! not sent a whole request, then those that do not read their reply. Requests other than polls use at most a share of the
+//! limit, so that there is always room for polls.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -23,12 +23,12 @@ use crate::metrics::ReasonLabels;
 /// How long a connection may wait for its first or next request before it can be closed for another one. A client sends its
 /// request right after it connects.
 const GRACE: Duration = Duration::from_millis(200);
-/// How long a client may take nothing of its reply before it can be closed for another one: of a poll's, and of any other.
+/// How long a client may read nothing of its reply before it can be closed for another one: for a poll, and for other requests.
 const STALLED_POLL: Duration = Duration::from_secs(5);
 const STALLED: Duration = Duration::from_secs(1);
-/// Connections beyond the first are closed along with it if they have waited this long: looking through all costs time.
+/// More than one connection is closed at a time if they have waited this long, since going through all takes time.
 const LONG: Duration = Duration::from_secs(1);
-/// How often the log says that connections are closed.
+/// How often the log warns that connections are closed.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// What a connection is doing.
@@ -37,7 +37,7 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 enum Doing {
     /// It has not sent a whole request yet.
     Opening,
-    /// It was answered, and has sent no further request.
+    /// It got its reply, and has sent no further request.
     Idle,
     Poll,
     Other,
@@ -49,7 +49,7 @@ impl Doing {
     const ALL: [Doing; 5] = [Doing::Opening, Doing::Idle, Doing::Poll, Doing::Other, Doing::Ending];
 }
 
-/// Why a connection is closed for another one, the cheapest first.
+/// Why a connection is closed for another one, the least valuable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
     Idle,
@@ -87,15 +87,15 @@ pub(super) struct Connections {
     warned: Mutex<Option<Instant>>,
 }
 
-/// One of them. Only its own task changes what it is doing.
+/// One connection. Only its own task changes its state.
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Arc<Connections>,
     number: u64,
     doing: AtomicU8,
-    /// Whether the reply is handed over, and waits to be sent.
+    /// Whether the whole reply is written, and waits to be sent.
     replied: AtomicBool,
-    /// Since when it is doing that, and since when the peer takes nothing (0: it does), in milliseconds of the epoch.
+    /// When the state began, and when the peer stopped reading (0: it reads), in milliseconds since the epoch.
     since: AtomicU64,
     stalled: AtomicU64,
     close: Notify,
@@ -103,7 +103,7 @@ pub(super) struct Connection {
 
 impl Connections {
     pub(super) fn new(most: usize, shed: Family<ReasonLabels, Counter>) -> Arc<Self> {
-        // A counter that is not there yet cannot be told from one that is renamed: all begin at zero.
+        // All counters begin at zero: a missing one would look like a renamed one.
         let victims = [Victim::Idle, Victim::SlowRequest, Victim::SlowReader].map(Victim::reason);
         for reason in victims.into_iter().chain([BUSY]) {
             drop(shed.get_or_create(&ReasonLabels { reason }));
@@ -120,7 +120,7 @@ impl Connections {
         })
     }
 
-    /// How many requests other than polls may be in progress: three quarters, so that polls always find a place.
+    /// The most requests other than polls in progress: three quarters of the connections, so that there is room for polls.
     fn share(&self) -> usize {
         (self.most - self.most / 4).max(1)
     }
@@ -147,12 +147,12 @@ impl Connections {
             .max(1)
     }
 
-    /// While a new connection waits for a place, replies end their connections.
+    /// While a new connection waits for a place, connections are closed after their replies.
     pub(super) fn set_crowded(&self, crowded: bool) {
         self.crowded.store(crowded, Ordering::Relaxed);
     }
 
-    /// Tells the connections that are worth least to close. They may find something better to do before they hear of it.
+    /// Asks the least valuable connections to close. One that gets a request in the meantime stays open.
     pub(super) fn make_room(&self) {
         let now = self.now();
         let mut victims: Vec<_> = {
@@ -196,7 +196,7 @@ impl Connection {
         self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
-    /// Whether this connection can be closed for another one, and since when it has been doing nothing useful.
+    /// Whether this connection can be closed for another one, and since when it does nothing useful.
     fn victim(&self, now: u64) -> Option<(Victim, u64)> {
         let (since, stalled) = (self.since.load(Ordering::Relaxed), self.stalled.load(Ordering::Relaxed));
         let (victim, since, least) = match self.doing() {
@@ -210,8 +210,8 @@ impl Connection {
         (Duration::from_millis(now.saturating_sub(since)) >= least).then_some((victim, since))
     }
 
-    /// Returns when the connection is to be closed for another one. Asked after the connection had its turn: one that was idle
-    /// may be in the middle of a request by then, and stays.
+    /// Returns when the connection must be closed for another one. Polled after the connection itself: an idle connection that
+    /// has got a request by then stays open.
     pub(super) async fn closed_for_another(&self) {
         loop {
             self.close.notified().await;
@@ -221,7 +221,7 @@ impl Connection {
         }
     }
 
-    /// A request begins. None: it is not a poll, and others take their whole share of the connections.
+    /// A request begins. None: it is not a poll, and such requests already use their share of the connections.
     pub(super) fn begin(self: &Arc<Self>, is_poll: bool) -> Option<InProgress> {
         if !is_poll {
             let share = self.all.share();
@@ -229,7 +229,7 @@ impl Connection {
             let entered = self.all.others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
             if entered.is_err() {
                 self.all.count(BUSY);
-                // Those that do not read their replies hold the share for nothing.
+                // Clients that do not read their replies use the share for nothing.
                 self.all.make_room();
                 return None;
             }
@@ -247,7 +247,7 @@ impl Connection {
         self.all.crowded.load(Ordering::Relaxed)
     }
 
-    /// The peer takes nothing, or does again.
+    /// The peer stops reading, or reads again.
     pub(super) fn stalls(&self, stalls: bool) {
         match (stalls, self.stalled.load(Ordering::Relaxed)) {
             (true, 0) => self.stalled.store(self.all.now(), Ordering::Relaxed),
@@ -256,14 +256,14 @@ impl Connection {
         }
     }
 
-    /// Everything that was written is with the system.
+    /// Everything that was written is passed to the operating system.
     pub(super) fn flushed(&self) {
         if self.replied.swap(false, Ordering::Relaxed) {
             self.set(Doing::Idle);
         }
     }
 
-    /// The connection is gone.
+    /// The connection is closed.
     pub(super) fn leave(&self) {
         self.all.open.lock().expect("not poisoned").remove(&self.number);
     }
@@ -275,7 +275,7 @@ impl Connection {
     }
 }
 
-/// A request, until the last of its reply is handed over.
+/// A request, until the whole reply is written.
 #[derive(Debug)]
 pub(super) struct InProgress {
     connection: Arc<Connection>,
@@ -291,7 +291,7 @@ impl Drop for InProgress {
     }
 }
 
-/// A reply's body that keeps its request in progress.
+/// The body of a reply, which keeps its request in progress.
 #[derive(Debug)]
 pub(super) struct ReplyBody {
     body: Body,

@@ -12,6 +12,7 @@ pub mod name_records;
 pub mod negotiate;
 pub mod observe;
 pub mod openapi;
+mod peer_stream;
 pub mod plan;
 pub mod poll;
 pub mod problem;

@@ -368,6 +368,10 @@ fn type_of(schema: &Value) -> String {
         let values: Vec<String> = values.iter().map(|value| format!("`{}`", plain(value))).collect();
         return values.join(", ");
     }
+    if let Some(types) = schema["x-types"].as_array() {
+        let names: Vec<&str> = types.iter().filter_map(Value::as_str).collect();
+        return names.join(" or ");
+    }
     match schema["type"].as_str() {
         Some("array") => format!("array of {}", type_of(&schema["items"])),
         Some("object") if schema["additionalProperties"].is_object() => {

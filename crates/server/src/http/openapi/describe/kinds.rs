@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::Operation;
 use super::resources::history_page;
-use crate::http::openapi::operation::or_dry_run;
 use crate::http::openapi::schemas::{any_object, array, object, text};
 
 /// The document of a kind. Its own schema is checked when it is put.
@@ -69,11 +68,7 @@ pub fn put_kind(_: &Kinds) -> Operation {
     instance(Operation::new(KINDS, "put_kind", "Add a kind to the running fleet, or change one.").writes())
         .if_match()
         .document_body(object(&["kind", "schema"], body))
-        .answer(
-            200,
-            "The changed document, or the plan of a dry run.",
-            or_dry_run(document()),
-        )
+        .answer(200, "The changed document, or the plan of a dry run.", document())
         .answer(201, "The added document.", document())
         .problem(404, "If-Match names a version of a kind that does not exist.")
         .problem(

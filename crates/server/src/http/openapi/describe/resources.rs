@@ -46,8 +46,7 @@ pub fn create(kind: &Kind) -> Operation {
     Operation::new(&kind.name, format!("create_{singular}"), summary)
         .writes()
         .document_body(reference(singular))
-        .answer(201, "Created.", reference(singular))
-        .dry_run()
+        .created(reference(singular))
         .problem(
             409,
             "The id, or another value that must be unique, is taken; or the removal budget refuses the write.",
