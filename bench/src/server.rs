@@ -1,29 +1,40 @@
 //! The processes that are measured: started, watched through /proc, and killed when dropped.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use testkit::Setup;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::task::block_in_place;
+use tokio::time::timeout;
 
 use crate::Result;
-use crate::http::Client;
 
 pub(crate) const READ_TOKEN: &str = "bench-read-token";
 pub(crate) const WRITE_TOKEN: &str = "bench-write-token";
-/// What utime and stime of /proc/PID/stat count in; Linux shows them to users in this unit whatever the kernel's own is.
+/// How long a server may take to load a large fleet.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The unit of utime and stime in /proc/PID/stat. Linux shows it to programs whatever the kernel's own unit is.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     pid: u32,
-    child: Child,
+    _running: Running,
+}
+
+/// Killed when it is dropped.
+#[derive(Debug)]
+enum Running {
+    Product { _server: testkit::Server },
+    Yardstick { _child: Child },
 }
 
 /// The resident memory of a process, in bytes.
@@ -56,7 +67,7 @@ impl Server {
         Ok(Self {
             addr: line.trim().parse()?,
             pid,
-            child,
+            _running: Running::Yardstick { _child: child },
         })
     }
 
@@ -81,11 +92,8 @@ impl Server {
 
     async fn import_into(binary: &Path, dir: &Path, fleet: &Path, url: &str) -> Result<()> {
         let log = dir.join("import.log");
-        let status = product_command(binary, dir, &log, url)?
-            .arg("import")
-            .arg(fleet)
-            .status()
-            .await?;
+        let setup = product(binary, dir, url)?.log_to(&log).arg("import").arg(fleet);
+        let status = Command::from(setup.into_command()).kill_on_drop(true).status().await?;
         match status.success() {
             true => Ok(()),
             false => Err(format!("import: {status}\n{}", tail(&log)).into()),
@@ -98,38 +106,18 @@ impl Server {
     }
 
     pub(crate) async fn started(binary: &Path, dir: &Path, url: &str, mode: &str) -> Result<Self> {
-        let addr = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let log = dir.join(format!("server-{}.log", addr.port()));
-        let child = product_command(binary, dir, &log, url)?
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let log = format!("server-{}.log", STARTED.fetch_add(1, Ordering::Relaxed));
+        let setup = product(binary, dir, url)?
             .env("API_MODE", mode)
-            .env("LISTEN_ADDR", addr.to_string())
-            .spawn()?;
-        let pid = child.id().ok_or("the server ended")?;
-        let mut server = Self { addr, pid, child };
-        server
-            .wait_until_ready()
-            .await
-            .map_err(|error| format!("server: {error}\n{}", tail(&log)))?;
-        Ok(server)
-    }
-
-    async fn wait_until_ready(&mut self) -> Result<()> {
-        let end = Instant::now() + Duration::from_secs(120);
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait()? {
-                return Err(format!("ended with {status}").into());
-            }
-            let request = b"GET /ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-            if Client::new(self.addr, 0)
-                .send(request)
-                .await
-                .is_ok_and(|reply| reply.status == 200)
-            {
-                return Ok(());
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-        Err("not ready after two minutes".into())
+            .env("LISTEN_ADDR", "127.0.0.1:0")
+            .log_to(&dir.join(log));
+        let server = block_in_place(|| setup.start_within(PATIENCE));
+        Ok(Self {
+            addr: server.address,
+            pid: server.process.id(),
+            _running: Running::Product { _server: server },
+        })
     }
 
     /// The CPU time that the process has used so far, in seconds.
@@ -245,25 +233,16 @@ fn count_syncs(log: &str) -> Syncs {
 
 pub(crate) const DATABASE: &str = "fleet.db";
 
-/// The product with settings of ours only: what is set in the shell of who runs this must not change the figures.
-fn product_command(binary: &Path, dir: &Path, log: &Path, url: &str) -> Result<Command> {
+/// The product with these settings only: variables of the caller's shell must not change the figures.
+fn product(binary: &Path, dir: &Path, url: &str) -> Result<Setup> {
     let seed = dir.join("seed.json");
     fs::write(&seed, "{}")?;
-    let log = File::create(log)?;
-    let mut command = Command::new(binary);
-    command
-        .env_clear()
+    Ok(Setup::of(binary, dir)
         .env("API_MODE", "crud")
         .env("AUTH_TOKEN", READ_TOKEN)
         .env("CRUD_AUTH_TOKEN", WRITE_TOKEN)
         .env("DATABASE_URL", url)
-        .env("SEED_FILE", seed)
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .kill_on_drop(true);
-    Ok(command)
+        .env("SEED_FILE", seed))
 }
 
 fn tail(log: &Path) -> String {

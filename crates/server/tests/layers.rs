@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
     ("gotemplate", &[]),
@@ -15,14 +15,15 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("flux-resourceset", &["fleet", "store", "resourceset"]),
     ("flux-resourceset-cli", &["fleet", "resourceset"]),
     ("fuzzing", &["fleet", "store", "resourceset", "flux-resourceset"]),
-    ("bench", &[TESTING]),
-    ("soak", &["bench", TESTING]),
+    ("bench", &TESTING),
+    ("soak", &["bench", "pgtest"]),
     ("e2e", &[]),
-    (TESTING, &[]),
+    ("pgtest", &[]),
+    ("testkit", &[]),
 ];
 
-/// The crate that the tests of any crate may use.
-const TESTING: &str = "pgtest";
+/// The crates that tests of any crate may use.
+const TESTING: [&str; 2] = ["pgtest", "testkit"];
 
 #[test]
 fn crates_depend_on_each_other_only_downwards() {
@@ -55,7 +56,9 @@ fn crates_depend_on_each_other_only_downwards() {
         let (_, allowed) = ALLOWED.iter().find(|(known, _)| *known == name).unwrap();
         let dependencies = package["dependencies"].as_array().unwrap().iter();
         let ours = dependencies
-            .filter(|dependency| dependency["kind"] != "dev" || dependency["name"] != TESTING)
+            .filter(|dependency| {
+                dependency["kind"] != "dev" || !TESTING.contains(&dependency["name"].as_str().unwrap())
+            })
             .map(|dependency| dependency["name"].as_str().unwrap())
             .filter(|name| names.contains(name));
         for dependency in ours {

@@ -1,41 +1,21 @@
-//! A server of one's own, a home of one's own, and transcripts of what was typed and what came back.
+//! A server and a home folder for each test, and transcripts of commands with their output.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 
 use regex::Regex;
 use tempfile::TempDir;
+use testkit::{Server, Setup, server_binary};
 
 pub(crate) const CLI: &str = env!("CARGO_BIN_EXE_flux-resourceset-cli");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The server's program: beside this one, built if it is not there.
-fn server() -> &'static Path {
-    static SERVER: OnceLock<PathBuf> = OnceLock::new();
-    SERVER.get_or_init(|| {
-        let folder = Path::new(CLI).parent().unwrap();
-        let server = folder.join("flux-resourceset");
-        if !server.exists() {
-            let mut build = Command::new(env!("CARGO"));
-            build
-                .args(["build", "--quiet", "--package", "flux-resourceset"])
-                .current_dir(ROOT);
-            build.arg("--target-dir").arg(folder.parent().unwrap());
-            if folder.ends_with("release") {
-                build.arg("--release");
-            }
-            assert!(build.status().unwrap().success(), "the server does not build");
-        }
-        server
-    })
-}
-
 /// A running server, its store in memory, with the demo fleet unless said otherwise; and a home folder with nothing in it.
 pub(crate) struct World {
-    server: Child,
+    /// Stops when the world is dropped.
+    _server: Server,
     pub(crate) url: String,
     pub(crate) home: TempDir,
     environment: Vec<(String, String)>,
@@ -79,7 +59,7 @@ impl World {
             ("CRUD_AUTH_TOKEN", "demo-write-token"),
         ];
         let world = World::serving_in(home, &settings);
-        std::os::unix::fs::symlink(server(), world.home.path().join("bin/flux-resourceset")).unwrap();
+        std::os::unix::fs::symlink(server_binary(), world.home.path().join("bin/flux-resourceset")).unwrap();
         world
             .without("FLUX_API_URL")
             .without("FLUX_API_TOKEN")
@@ -116,45 +96,23 @@ impl World {
     }
 
     fn serving_in(home: TempDir, settings: &[(&str, &str)]) -> World {
-        let seed = format!("{ROOT}/data/seed.json");
-        let mut server = Command::new(server())
-            .env_clear()
-            .envs([
-                ("STORE_BACKEND", "memory"),
-                ("SEED_FILE", seed.as_str()),
-                ("LISTEN_ADDR", "127.0.0.1:0"),
-            ])
-            .envs([
-                ("AUTH_TOKEN", "read-token"),
-                ("CRUD_AUTH_TOKEN", "write-token"),
-                ("NO_COLOR", "1"),
-            ])
-            .envs(settings.iter().copied())
-            .current_dir(home.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(server.stderr.take().unwrap());
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            assert!(
-                log.read_line(&mut line).unwrap() > 0,
-                "the server ended before it listened"
-            );
-            if let Some((_, rest)) = line.split_once("listening address=") {
-                break rest.split_whitespace().next().unwrap().to_owned();
-            }
-        };
-        // The rest of the log is read, so that the server never waits for someone to read it.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let setup = Setup::new(home.path())
+            .env("STORE_BACKEND", "memory")
+            .env("SEED_FILE", format!("{ROOT}/data/seed.json"))
+            .env("LISTEN_ADDR", "127.0.0.1:0")
+            .env("AUTH_TOKEN", "read-token")
+            .env("CRUD_AUTH_TOKEN", "write-token")
+            .env("NO_COLOR", "1");
+        let setup = settings
+            .iter()
+            .fold(setup, |setup, (name, value)| setup.env(name, value));
+        let server = setup.start();
         let work = home.path().join("work");
         fs::create_dir_all(work.join("target/debug")).unwrap();
         fs::create_dir_all(home.path().join("bin")).unwrap();
         std::os::unix::fs::symlink(CLI, work.join("target/debug/flux-resourceset-cli")).unwrap();
         std::os::unix::fs::symlink(CLI, home.path().join("bin/flux-resourceset-cli")).unwrap();
-        let url = format!("http://{address}");
+        let url = server.url();
         let path = format!("{}/bin:{}", home.path().display(), std::env::var("PATH").unwrap());
         let environment = [
             ("PATH", path.as_str()),
@@ -168,7 +126,7 @@ impl World {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec();
         World {
-            server,
+            _server: server,
             url,
             home,
             environment,
@@ -257,13 +215,6 @@ impl World {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Following { child, lines }
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
     }
 }
 

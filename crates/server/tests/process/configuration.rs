@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::json;
 
-use crate::server::{Ended, Folder, READ, Setup, WRITE, cluster};
+use testkit::{Ended, Folder, READ, Setup, WRITE, cluster};
+
+use crate::shell::shell;
 
 /// Every variable: those of the book first.
 const VARIABLES: [&str; 22] = [
@@ -205,9 +207,7 @@ fn a_database_that_cannot_be_used_is_named_and_left_alone() {
     failures.set("DATABASE_URL", "sqlite:.");
 
     folder.write("garbage.db", "not a database at all\n".repeat(1000));
-    folder
-        .shell(&folder.path("bookmarks.db"), "CREATE TABLE bookmarks (url TEXT)")
-        .close();
+    shell(&folder.path("bookmarks.db"), "CREATE TABLE bookmarks (url TEXT)").close();
     for name in ["garbage.db", "bookmarks.db"] {
         let before = std::fs::read(folder.path(name)).unwrap();
         failures.set("DATABASE_URL", &format!("sqlite:{name}"));
@@ -221,7 +221,7 @@ fn a_database_that_cannot_be_used_is_named_and_left_alone() {
 fn a_database_of_a_later_release_stops_an_older_one_in_either_mode() {
     let folder = Folder::new();
     folder.crud().start().stop();
-    folder.shell(&folder.database(), "PRAGMA user_version = 7").close();
+    shell(&folder.database(), "PRAGMA user_version = 7").close();
     let mut failures = Failures::new(&folder);
     failures.check("crud", "DATABASE_URL", folder.crud());
     failures.check("read-only", "DATABASE_URL", folder.read_only());

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::server::{Folder, Server, cluster, eventually, poll};
+use testkit::{Folder, Server, cluster, eventually, poll};
+
+use crate::shell::shell;
 
 /// Two clusters, of which one refers to a namespace.
 fn fleet(folder: &Folder) -> Server {
@@ -33,9 +35,7 @@ fn remove_logs(folder: &Folder) {
 fn polls_that_depend_on_a_damaged_row_are_503_until_it_is_repaired() {
     let folder = Folder::new();
     fleet(&folder).stop();
-    folder
-        .shell(&folder.database(), "UPDATE resources SET id = 'wec' WHERE id = 'web'")
-        .close();
+    shell(&folder.database(), "UPDATE resources SET id = 'wec' WHERE id = 'web'").close();
     let server = folder.crud().start();
     server
         .process
@@ -85,7 +85,7 @@ fn a_damaged_cluster_makes_unknown_names_503() {
     let folder = Folder::new();
     fleet(&folder).stop();
     let sql = "UPDATE resources SET body = replace(body, 'namespaces', 'namespacez') WHERE id = 'referring'";
-    folder.shell(&folder.database(), sql).close();
+    shell(&folder.database(), sql).close();
     let server = folder.read_only().start();
     server.reader().get(&poll("referring")).expect(503);
     server.reader().get(&poll("unknown")).expect(503);

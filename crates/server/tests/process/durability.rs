@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::client::PATIENCE;
-use crate::server::{Folder, Server, cluster, eventually, poll};
+use testkit::{Folder, PATIENCE, Server, cluster, eventually, poll};
 
 /// What the writers of all rounds did.
 #[derive(Default)]

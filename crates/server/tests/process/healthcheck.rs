@@ -6,8 +6,10 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::server::{Ended, Folder, eventually};
+use testkit::client::Client;
+use testkit::{Ended, Folder, eventually};
+
+use crate::shell::shell;
 
 fn ask(folder: &Folder, listen: &str, arguments: &[&str]) -> Ended {
     let mut line = vec!["healthcheck"];
@@ -59,7 +61,7 @@ fn a_server_that_is_ready_is_healthy() {
 fn a_server_that_still_reads_its_fleet_is_alive_and_not_ready() {
     let folder = Folder::new();
     folder.crud().start().stop();
-    let _lock = folder.shell(&folder.database(), "BEGIN IMMEDIATE");
+    let _lock = shell(&folder.database(), "BEGIN IMMEDIATE");
     let address: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let listen = address.to_string();
     let _process = folder.read_only().env("LISTEN_ADDR", &listen).spawn();

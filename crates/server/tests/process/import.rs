@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::server::{BINARY, Ended, Folder, Setup, cluster, eventually, poll};
+use testkit::{Ended, Folder, Setup, cluster, eventually, poll, server_binary};
 
 fn lines(documents: &[Value]) -> String {
     documents.iter().map(|document| format!("{document}\n")).collect()
@@ -276,7 +276,7 @@ fn an_import_that_cannot_begin_says_why() {
 #[test]
 fn whoever_reads_the_output_may_leave_early() {
     let folder = Folder::new();
-    let mut importing = Command::new(BINARY)
+    let mut importing = Command::new(server_binary())
         .args(["import", "-", "--database-url", "sqlite:fleet.db"])
         .current_dir(folder.path(""))
         .stdin(Stdio::piped())
@@ -288,7 +288,7 @@ fn whoever_reads_the_output_may_leave_early() {
     assert_eq!(importing.wait().unwrap().code(), Some(0));
 
     // As in `flux-resourceset openapi | head -n 0`.
-    let mut printing = Command::new(BINARY)
+    let mut printing = Command::new(server_binary())
         .arg("openapi")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

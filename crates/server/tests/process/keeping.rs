@@ -5,8 +5,10 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::client::Connection;
-use crate::server::{Ended, Folder, Server, Setup, WRITE, cluster, eventually, poll};
+use testkit::client::Connection;
+use testkit::{Ended, Folder, Server, Setup, WRITE, cluster, eventually, poll};
+
+use crate::shell::shell;
 
 /// A command on a folder's database, which needs nothing else.
 fn command(folder: &Folder, args: &[&str]) -> Setup {
@@ -173,7 +175,7 @@ fn every_way_of_tampering_is_found_where_it_is() {
         std::fs::write(folder.database(), &pristine).unwrap();
         // Who can edit the file can do so with its marker.
         let _gone = std::fs::remove_file(folder.path("fleet.db.head"));
-        folder.shell(&folder.database(), sql).close();
+        shell(&folder.database(), sql).close();
         let ended = command(&folder, &["verify"]).run();
         assert!(problems(&ended).contains(&expected), "{sql}: {}", ended.stderr);
         // What is broken is neither thrown away nor kept for a bad day.
@@ -197,7 +199,7 @@ fn every_way_of_tampering_is_found_where_it_is() {
     std::fs::remove_file(folder.path("fleet.db.head")).unwrap();
     let cut = "DELETE FROM revisions WHERE revision > 8; DELETE FROM changes WHERE revision > 8; \
          DELETE FROM resources WHERE id IN ('c-09', 'c-10')";
-    folder.shell(&folder.database(), cut).close();
+    shell(&folder.database(), cut).close();
     let sound = succeeded(command(&folder, &["verify"]).run());
     assert!(sound.stdout.starts_with("verified 8:"), "{}", sound.stdout);
     let ended = command(&folder, &["verify", "--anchor", &last]).run();
@@ -263,7 +265,7 @@ fn a_log_is_compacted_beside_a_running_server() {
             "clusters/c-03 is damaged",
         ),
     ] {
-        folder.shell(&folder.database(), sql).close();
+        shell(&folder.database(), sql).close();
         let ended = command(&folder, &["verify"]).run();
         assert!(problems(&ended).contains(expected), "{}", ended.stderr);
     }
@@ -453,7 +455,7 @@ fn a_stream_of_events_ends_with_the_server_and_holds_nothing_up() {
 fn refused_writes_and_failed_authentications_are_in_the_log() {
     let folder = Folder::new();
     let server = fleet(&folder);
-    let post = |client: crate::client::Client, id: &str| {
+    let post = |client: testkit::client::Client, id: &str| {
         let body = cluster("c-02").to_string();
         client.send("POST", "/clusters", &[("x-request-id", id)], body.as_bytes());
     };

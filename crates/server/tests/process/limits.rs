@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Connection};
-use crate::server::{Folder, Server, cluster, eventually, poll};
+use testkit::client::{Client, Connection};
+use testkit::{Folder, Server, cluster, eventually, poll};
 
 /// As many bytes as no pair of sockets holds: 20 clusters with patches of 600 KB.
 fn large_fleet() -> Value {

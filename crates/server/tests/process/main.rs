@@ -5,8 +5,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-mod client;
-mod server;
+mod shell;
 
 mod configuration;
 mod damage;

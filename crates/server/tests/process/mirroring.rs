@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Reply};
-use crate::server::{Ended, Folder, Process, READ, Server, Setup, WRITE, cluster, dns, eventually, poll};
+use testkit::client::{Client, Reply};
+use testkit::{Ended, Folder, Process, READ, Server, Setup, WRITE, cluster, dns, eventually, poll};
 
 /// The token of the mirror itself, which the origin does not know.
 const EDGE: &str = "edge-token-51d0a";

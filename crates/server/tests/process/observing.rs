@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::server::{Folder, READ, WRITE, address_in, cluster, poll};
+use testkit::client::Client;
+use testkit::{Folder, READ, WRITE, address_in, cluster, poll};
 
 fn named(id: &str) -> [(&str, &str); 1] {
     [("x-request-id", id)]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use pgtest::{PASSWORD, Server as Postgres};
 use serde_json::json;
 
-use crate::client::{Client, Reply};
-use crate::server::{Folder, READ, Server, Setup, cluster, eventually, poll};
+use testkit::client::{Client, Reply};
+use testkit::{Folder, READ, Server, Setup, cluster, eventually, poll};
 
 /// A database, and the folder of the processes that share it.
 struct Fleet {
@@ -169,7 +169,7 @@ fn ten_replicas_that_start_at_once_fill_the_database_once() {
         })
         .collect();
     for process in &processes {
-        let address = crate::server::address_in(&process.line("listening"));
+        let address = testkit::address_in(&process.line("listening"));
         let client = Client::new(address, Some(READ));
         assert_eq!(client.get("/ready").expect(200).revision(), Some(1));
         let answer = client.get(&poll("seeded")).expect(200);
@@ -287,7 +287,7 @@ fn a_stream_ends_where_the_history_is_another_one() {
         crud.writer().post("/clusters", &cluster("lost")).status == 201
     });
     agree(&[&crud, &other]);
-    let mut stream = crate::client::Connection::open(other.address).unwrap();
+    let mut stream = testkit::client::Connection::open(other.address).unwrap();
     stream
         .send(other.reader().head("GET", "/changes/stream?after=1", &[]))
         .unwrap();
@@ -401,7 +401,7 @@ fn who_only_reads_needs_no_more_than_select_and_waits_for_the_schema() {
         ),
     );
     let reader = Server {
-        address: crate::server::address_in(&process.line("listening")),
+        address: testkit::address_in(&process.line("listening")),
         process,
     };
     ready(&reader).expect(200);
@@ -653,7 +653,7 @@ fn a_replica_starts_from_its_snapshot_file_while_postgres_is_away() {
 
     postgres.up();
     let waiting = Server {
-        address: crate::server::address_in(&waiting.line("listening")),
+        address: testkit::address_in(&waiting.line("listening")),
         process: waiting,
     };
     eventually("writes go on", || {

@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::server::{Folder, Server, cluster, poll};
+use testkit::{Folder, Server, cluster, poll};
 
 fn fleet() -> Value {
     json!({

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::Connection;
-use crate::server::{Folder, Server, cluster, poll};
+use testkit::client::Connection;
+use testkit::{Folder, Server, cluster, poll};
 
 /// Asks over one connection until the cluster is known, and says how long that took.
 fn until_known(server: &Server, id: &str) -> Duration {

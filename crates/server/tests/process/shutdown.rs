@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::client::Connection;
-use crate::server::{Folder, Process, Server, cluster, eventually, poll, signal};
+use testkit::client::Connection;
+use testkit::{Folder, Process, Server, cluster, eventually, poll, signal};
 
 /// Much less than the silence that a connection is allowed, or the grace of a request.
 const SOON: Duration = Duration::from_secs(5);

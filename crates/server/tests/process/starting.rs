@@ -4,15 +4,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::server::{Folder, Process, READ, Shell, cluster, eventually, poll};
+use testkit::client::Client;
+use testkit::{Folder, Process, READ, cluster, eventually, poll};
+
+use crate::shell::{Shell, shell};
 
 /// A server that waits for the lock of its database, which somebody else holds.
 fn waiting(folder: &Folder) -> (Process, Client, Shell) {
     let server = folder.crud().start();
     server.writer().post("/clusters", &cluster("a")).expect(201);
     server.stop();
-    let lock = folder.shell(&folder.database(), "BEGIN IMMEDIATE");
+    let lock = shell(&folder.database(), "BEGIN IMMEDIATE");
     // The log tells an address of the system's choice only later.
     let address: SocketAddr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let process = folder.read_only().env("LISTEN_ADDR", address.to_string()).spawn();

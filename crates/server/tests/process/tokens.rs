@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::server::{Folder, READ, Server, WRITE, cluster, eventually};
+use testkit::{Folder, READ, Server, WRITE, cluster, eventually};
 
 /// A server whose tokens come from files alone.
 fn start(folder: &Folder) -> Server {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 with nothing between the test and the wire: what is sent can be cut, slow or wrong.
+//! HTTP/1.1 on a plain socket, so that a test can send requests that are cut off, slow or wrong.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+use crate::PATIENCE;
 
 #[derive(Debug)]
 pub struct Reply {
@@ -46,6 +45,7 @@ impl Reply {
 }
 
 /// One connection, for requests one after the other.
+#[derive(Debug)]
 pub struct Connection {
     stream: BufReader<TcpStream>,
 }
@@ -115,7 +115,7 @@ impl Connection {
         Ok(line.to_owned())
     }
 
-    /// What comes next; nothing at the end.
+    /// The next bytes; empty at the end.
     pub fn some(&mut self) -> String {
         let text = self.stream.fill_buf().unwrap();
         let (text, length) = (String::from_utf8_lossy(text).into_owned(), text.len());
@@ -123,7 +123,7 @@ impl Connection {
         text
     }
 
-    /// Reads until the server closes the connection, and says how much came. A reset is a close, too.
+    /// Reads until the server closes or resets the connection; returns the number of bytes.
     pub fn drain(&mut self) -> u64 {
         let mut length = 0;
         let mut buffer = [0; 65536];
@@ -138,7 +138,7 @@ impl Connection {
     }
 }
 
-/// Somebody with a token, who opens a connection for each request.
+/// A client with a token, which opens a connection for each request.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub address: SocketAddr,
@@ -173,7 +173,7 @@ impl Client {
         }
         all.extend(headers);
         let mut connection = Connection::open(self.address)?;
-        // Who refuses a request need not take all of it.
+        // A server that refuses a request need not read all of it.
         let sent = connection.send([self.head(method, path, &all).as_bytes(), body].concat());
         connection.reply().or_else(|error| sent.and(Err(error)))
     }
@@ -213,7 +213,7 @@ impl Client {
         self.changes_after(0)
     }
 
-    /// What came after a revision.
+    /// The log after a revision, page by page.
     #[track_caller]
     pub fn changes_after(&self, after: u64) -> Vec<Value> {
         let mut all = Vec::new();
@@ -235,7 +235,7 @@ impl Client {
         }
     }
 
-    /// The whole log, after a look at its numbers: revisions from 1 on and the records of each from 0 on, without a gap.
+    /// The whole log, after a check of its numbers: revisions from 1 and the records of each from 0, without a gap.
     #[track_caller]
     pub fn changes_without_gaps(&self) -> Vec<Value> {
         let changes = self.changes();
