@@ -400,7 +400,7 @@ async fn a_file_that_is_gone_takes_no_more_writes() {
 
     std::fs::rename(&file, &elsewhere).unwrap();
     let lost = store.commit(head, &[batch("b")]).await.unwrap_err();
-    assert!(lost.to_string().contains("not there any more"), "{lost}");
+    assert!(lost.to_string().contains("it no longer exists"), "{lost}");
     assert!(store.head().await.is_err());
     std::fs::write(&file, "").unwrap();
     let lost = store.commit(head, &[batch("b")]).await.unwrap_err();
