@@ -138,16 +138,9 @@ fn count(process: &Process, text: &str) -> usize {
     process.log().iter().filter(|line| line.contains(text)).count()
 }
 
-#[test]
-fn a_mirror_serves_the_same_bytes_and_follows_what_its_origin_writes() {
-    let (there, here) = (Folder::new(), Folder::new());
-    let origin = origin(&there);
-    add(&origin, (0..5).map(|n| format!("c-{n}")));
-    let mirror = mirror_of(&here, origin.address).start();
-    assert_same(&origin, &mirror);
-
-    // Of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision.
-    let writer = origin.writer();
+/// Writes of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision.
+#[track_caller]
+fn write_everything(writer: &Client) {
     let quota = json!({"kind": "quotas", "apiVersion": "v1", "schema": {"type": "object", "required": ["id"],
         "properties": {"id": {"type": "string"}, "cpu": {"type": "string"}}}});
     let put = writer.send("PUT", "/kinds/quotas", &[], quota.to_string().as_bytes());
@@ -162,6 +155,17 @@ fn a_mirror_serves_the_same_bytes_and_follows_what_its_origin_writes() {
     let renamed = json!({"cluster_dns": "renamed.k8s.example.com"});
     let renamed = writer.send("PATCH", "/clusters/c-3", &[], renamed.to_string().as_bytes());
     renamed.expect(200);
+}
+
+#[test]
+fn a_mirror_serves_the_same_bytes_and_follows_what_its_origin_writes() {
+    let (there, here) = (Folder::new(), Folder::new());
+    let origin = origin(&there);
+    add(&origin, (0..5).map(|n| format!("c-{n}")));
+    let mirror = mirror_of(&here, origin.address).start();
+    assert_same(&origin, &mirror);
+
+    write_everything(&origin.writer());
     caught_up(&origin, &mirror);
     let (_, etag, _, body) = essence(&mirror.with(EDGE).get(&poll("c-2")));
     assert_eq!(
@@ -374,7 +378,7 @@ fn it_does_not_go_back_unless_told() {
     assert!(revision(&second) > before);
     let line = mirror
         .process
-        .line("has another digest here: this log is of another history");
+        .line("has another digest here: this is the log of another history");
     assert!(line.contains("the origin is refused"), "{line}");
     unchanged(&mirror);
     let metrics = mirror.with(EDGE).get("/metrics").expect(200);
@@ -630,91 +634,94 @@ fn a_file_that_is_still_being_written_is_left_alone() {
     );
 }
 
+/// Settings of a mirror, and the problem that must be reported.
+const WRONG_SETTINGS: &[(&[(&str, &str)], &str)] = &[
+    (
+        &[("MIRROR_FROM", "")],
+        "MIRROR_FROM: is required: the URL of the server to follow, or a backup file",
+    ),
+    (
+        &[("MIRROR_FROM", "fleet.example.com")],
+        "MIRROR_FROM: \"fleet.example.com\" is neither a URL (http:// or https://) nor an existing file",
+    ),
+    (
+        &[("MIRROR_FROM", "ftp://x/y")],
+        "MIRROR_FROM: \"ftp://x/y\" is neither a URL (http:// or https://) nor an existing file",
+    ),
+    (
+        &[("MIRROR_FROM", "http://"), ("MIRROR_TOKEN", "a")],
+        "MIRROR_FROM: \"http://\" is neither a URL (http:// or https://) nor an existing file",
+    ),
+    (
+        &[("MIRROR_FROM", ".")],
+        "MIRROR_FROM: \".\" is neither a URL (http:// or https://) nor an existing file",
+    ),
+    (
+        &[("MIRROR_FROM", "http://a:secret@b"), ("MIRROR_TOKEN", "a")],
+        "MIRROR_FROM: must not hold a name or password: set MIRROR_TOKEN instead",
+    ),
+    (
+        &[("MIRROR_FROM", "http://b/?x=1"), ("MIRROR_TOKEN", "a")],
+        "MIRROR_FROM: must be the address of the server alone, as in https://fleet.example.com",
+    ),
+    (
+        &[],
+        "MIRROR_TOKEN: is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE)",
+    ),
+    (&[("MIRROR_TOKEN", " ")], "MIRROR_TOKEN: is empty"),
+    (
+        &[("MIRROR_TOKEN", "a"), ("MIRROR_TOKEN_FILE", "b")],
+        "MIRROR_TOKEN: is set, and so is MIRROR_TOKEN_FILE: remove one of them",
+    ),
+    (
+        &[("MIRROR_TOKEN_FILE", "b")],
+        "MIRROR_TOKEN_FILE: b: No such file or directory (os error 2)",
+    ),
+    (
+        &[("MIRROR_TOKEN_FILE", "two")],
+        "MIRROR_TOKEN_FILE: two: must hold the token on one line, and nothing else",
+    ),
+    (&[("MIRROR_TOKEN_FILE", "")], "MIRROR_TOKEN_FILE: is empty"),
+    (
+        &[("MIRROR_TOKEN", "a"), ("MIRROR_CA_FILE", "b")],
+        "MIRROR_CA_FILE: b: No such file or directory (os error 2)",
+    ),
+    (
+        &[("MIRROR_TOKEN", "a"), ("MIRROR_CA_FILE", "empty.pem")],
+        "MIRROR_CA_FILE: empty.pem: contains no certificate",
+    ),
+    (
+        &[("MIRROR_TOKEN", "a"), ("MIRROR_REPLACE", "maybe")],
+        "MIRROR_REPLACE: \"maybe\" is not one of true, false",
+    ),
+    (
+        &[("MIRROR_TOKEN", "a"), ("API_MODE", "crud")],
+        "API_MODE: a mirror accepts no writes: use read-only",
+    ),
+    (
+        &[("MIRROR_TOKEN", "a"), ("SEED_FILE", "x")],
+        "SEED_FILE: has no effect on a mirror, which serves its origin's fleet from its own store: remove it",
+    ),
+    (
+        &[("MIRROR_TOKEN", "a"), ("RESOURCES_DIR", "x")],
+        "RESOURCES_DIR: has no effect on a mirror, which serves its origin's fleet from its own store: remove it",
+    ),
+    (
+        &[("MIRROR_FROM", "two"), ("MIRROR_TOKEN", "a")],
+        "MIRROR_TOKEN: has no effect when MIRROR_FROM is a file: remove it",
+    ),
+    (&[("MIRROR_TOKEN", "a"), ("AUTH_TOKEN", "")], "AUTH_TOKEN: is empty"),
+];
+
 #[test]
 fn settings_that_make_no_sense_are_named() {
     let folder = Folder::new();
     folder.write("empty.pem", "");
     folder.write("two", "a\nb\n");
     let url = "http://127.0.0.1:1";
-    for (settings, expected) in [
-        (
-            &[("MIRROR_FROM", "")][..],
-            "MIRROR_FROM: is required: the URL of the server to follow, or a backup file",
-        ),
-        (
-            &[("MIRROR_FROM", "fleet.example.com")],
-            "MIRROR_FROM: \"fleet.example.com\" is neither a URL (http:// or https://) nor an existing file",
-        ),
-        (
-            &[("MIRROR_FROM", "ftp://x/y")],
-            "MIRROR_FROM: \"ftp://x/y\" is neither a URL (http:// or https://) nor an existing file",
-        ),
-        (
-            &[("MIRROR_FROM", "http://"), ("MIRROR_TOKEN", "a")],
-            "MIRROR_FROM: \"http://\" is neither a URL (http:// or https://) nor an existing file",
-        ),
-        (
-            &[("MIRROR_FROM", ".")],
-            "MIRROR_FROM: \".\" is neither a URL (http:// or https://) nor an existing file",
-        ),
-        (
-            &[("MIRROR_FROM", "http://a:secret@b"), ("MIRROR_TOKEN", "a")],
-            "MIRROR_FROM: must not hold a name or password: set MIRROR_TOKEN instead",
-        ),
-        (
-            &[("MIRROR_FROM", "http://b/?x=1"), ("MIRROR_TOKEN", "a")],
-            "MIRROR_FROM: must be the address of the server alone, as in https://fleet.example.com",
-        ),
-        (
-            &[],
-            "MIRROR_TOKEN: is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE)",
-        ),
-        (&[("MIRROR_TOKEN", " ")], "MIRROR_TOKEN: is empty"),
-        (
-            &[("MIRROR_TOKEN", "a"), ("MIRROR_TOKEN_FILE", "b")],
-            "MIRROR_TOKEN: is set, and so is MIRROR_TOKEN_FILE: remove one of them",
-        ),
-        (
-            &[("MIRROR_TOKEN_FILE", "b")],
-            "MIRROR_TOKEN_FILE: b: No such file or directory (os error 2)",
-        ),
-        (
-            &[("MIRROR_TOKEN_FILE", "two")],
-            "MIRROR_TOKEN_FILE: two: must hold the token on one line, and nothing else",
-        ),
-        (&[("MIRROR_TOKEN_FILE", "")], "MIRROR_TOKEN_FILE: is empty"),
-        (
-            &[("MIRROR_TOKEN", "a"), ("MIRROR_CA_FILE", "b")],
-            "MIRROR_CA_FILE: b: No such file or directory (os error 2)",
-        ),
-        (
-            &[("MIRROR_TOKEN", "a"), ("MIRROR_CA_FILE", "empty.pem")],
-            "MIRROR_CA_FILE: empty.pem: contains no certificate",
-        ),
-        (
-            &[("MIRROR_TOKEN", "a"), ("MIRROR_REPLACE", "maybe")],
-            "MIRROR_REPLACE: \"maybe\" is not one of true, false",
-        ),
-        (
-            &[("MIRROR_TOKEN", "a"), ("API_MODE", "crud")],
-            "API_MODE: a mirror accepts no writes: use read-only",
-        ),
-        (
-            &[("MIRROR_TOKEN", "a"), ("SEED_FILE", "x")],
-            "SEED_FILE: has no effect on a mirror, which serves its origin's fleet from its own store: remove it",
-        ),
-        (
-            &[("MIRROR_TOKEN", "a"), ("RESOURCES_DIR", "x")],
-            "RESOURCES_DIR: has no effect on a mirror, which serves its origin's fleet from its own store: remove it",
-        ),
-        (
-            &[("MIRROR_FROM", "two"), ("MIRROR_TOKEN", "a")],
-            "MIRROR_TOKEN: has no effect when MIRROR_FROM is a file: remove it",
-        ),
-        (&[("MIRROR_TOKEN", "a"), ("AUTH_TOKEN", "")], "AUTH_TOKEN: is empty"),
-    ] {
+    for (settings, expected) in WRONG_SETTINGS {
         let mut setup = mirror_from(&folder, url);
-        for (name, value) in settings {
+        for (name, value) in *settings {
             setup = setup.env(name, value);
         }
         let ended = setup.run();

@@ -1,4 +1,4 @@
-//! What is kept for long: a log that can be verified and compacted, and backups; all of it beside a running server.
+//! The commands that work on a store beside a running server: verify, compact, backup and restore.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -93,21 +93,16 @@ fn a_log_is_verified_beside_a_running_server_and_against_what_each_commit_logged
     assert!(refused(&memory).starts_with("STORE_BACKEND: "), "{}", memory.stderr);
 }
 
-#[test]
-fn every_way_of_tampering_is_found_where_it_is() {
+/// Ways of tampering with the database, and the problem that `verify` must find.
+fn tampering() -> Vec<(&'static str, String)> {
     const CHANGED: &str = "was changed: its digest does not match its content and the revision before it";
-    let folder = Folder::new();
-    let server = fleet(&folder);
-    let last = anchor(&server, 10);
-    server.stop();
-    let pristine = std::fs::read(folder.database()).unwrap();
     let changed = |revision: u64| format!("revision {revision} {CHANGED}");
     let edited = |revision: u64| format!("of revision {revision} does not match its digest");
     let state = |what: &str| format!("{what}: the state was changed");
     let swap = "UPDATE revisions SET revision = -1 WHERE revision = 5; UPDATE revisions SET revision = 5 WHERE revision = 6; \
          UPDATE revisions SET revision = 6 WHERE revision = -1; UPDATE changes SET revision = -1 WHERE revision = 5; \
          UPDATE changes SET revision = 5 WHERE revision = 6; UPDATE changes SET revision = 6 WHERE revision = -1";
-    for (sql, expected) in [
+    vec![
         ("UPDATE revisions SET actor = 'eve' WHERE revision = 5", changed(5)),
         (
             "UPDATE revisions SET at = replace(at, '20', '19') WHERE revision = 5",
@@ -171,10 +166,18 @@ fn every_way_of_tampering_is_found_where_it_is() {
             "UPDATE resources SET origin = NULL WHERE id = 'seeded'",
             "the row of clusters/seeded is damaged: it does not match its digest".to_owned(),
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn every_way_of_tampering_is_found_where_it_is() {
+    let folder = Folder::new();
+    fleet(&folder).stop();
+    let pristine = std::fs::read(folder.database()).unwrap();
+    for (sql, expected) in tampering() {
         std::fs::write(folder.database(), &pristine).unwrap();
         // Who can edit the file can do so with its marker.
-        let _gone = std::fs::remove_file(folder.path("fleet.db.head"));
+        let _ = std::fs::remove_file(folder.path("fleet.db.head"));
         shell(&folder.database(), sql).close();
         let ended = command(&folder, &["verify"]).run();
         assert!(problems(&ended).contains(&expected), "{sql}: {}", ended.stderr);
@@ -193,9 +196,15 @@ fn every_way_of_tampering_is_found_where_it_is() {
         );
         assert!(!folder.path("fleet.jsonl").exists() && !folder.path("fleet.jsonl.partial").exists());
     }
+}
 
+#[test]
+fn a_log_that_was_cut_off_or_rewritten_is_found_by_an_anchor() {
+    let folder = Folder::new();
+    let server = fleet(&folder);
+    let last = anchor(&server, 10);
+    server.stop();
     // The end cut off, and the state with it: only who noted the head can tell.
-    std::fs::write(folder.database(), &pristine).unwrap();
     std::fs::remove_file(folder.path("fleet.db.head")).unwrap();
     let cut = "DELETE FROM revisions WHERE revision > 8; DELETE FROM changes WHERE revision > 8; \
          DELETE FROM resources WHERE id IN ('c-09', 'c-10')";
