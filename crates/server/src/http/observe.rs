@@ -152,14 +152,12 @@ pub fn author(headers: &HeaderMap, actor: &Actor, id: &RequestId, reason: Option
             Some(text.trim().to_owned()).filter(|text| !text.is_empty())
         }
     };
-    let reason = reason.or(given);
-    if reason
-        .as_ref()
-        .is_some_and(|reason| reason.chars().count() > MOST_REASON)
-    {
+    let is_long = |reason: &&String| reason.chars().count() > MOST_REASON;
+    if reason.iter().chain(&given).any(|reason| is_long(&reason)) {
         let detail = format!("the reason is longer than {MOST_REASON} characters");
         return Err(Problem::bad_request(detail));
     }
+    let reason = reason.or(given);
     Ok(Author {
         at: crate::now(),
         actor: actor.name.to_string(),
