@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::{MatchedPath, RawPathParams, State};
-use axum::http::{Method, Uri};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -212,7 +212,7 @@ pub fn router(http: Http) -> Router {
         .method_not_allowed_fallback(not_allowed)
         .route_layer(from_fn_with_state(http.clone(), observe::authenticate))
         .merge(public.method_not_allowed_fallback(not_allowed))
-        .fallback(nothing_here)
+        .fallback(unknown_path)
         .layer(from_fn(rejections_as_problems))
         .layer(from_fn_with_state(http.app.clone(), observe::observe))
         .with_state(http)
@@ -253,6 +253,18 @@ async fn not_allowed(
     match kind {
         Some((_, kind)) if path.starts_with("/{kind}") && !is_known(kind) => nothing_here(uri).await,
         _ => Problem::method_not_allowed(&method, allowed(path)),
+    }
+}
+
+/// For a path without a route. A kind may add it any time, so it needs a token like the routes of kinds.
+async fn unknown_path(State(http): State<Http>, headers: HeaderMap, uri: Uri) -> Problem {
+    let refused = match http.app.mode {
+        Mode::Crud => observe::authorize(&http.app, &headers, Right::Read).err(),
+        Mode::ReadOnly => None,
+    };
+    match refused {
+        Some(problem) => problem,
+        None => nothing_here(uri).await,
     }
 }
 

@@ -161,7 +161,7 @@ async fn the_scheme_is_read_without_case_and_blanks_around_the_token_do_not_matt
 }
 
 #[tokio::test]
-async fn a_path_that_is_nothing_is_404_with_a_token() {
+async fn an_unknown_path_is_404_with_a_token_and_401_without() {
     let app = TestApp::start().await;
     for path in [
         "/",
@@ -173,6 +173,7 @@ async fn a_path_that_is_nothing_is_404_with_a_token() {
         "/api/v2/flux",
     ] {
         app.get(path).await.problem(404, "not-found");
+        app.get(path).without_token().await.problem(401, "unauthorized");
     }
 }
 

@@ -4,7 +4,7 @@ use fleet::log::{Checkpoint, Digest, Revision, RevisionRecord};
 use futures_util::TryStreamExt;
 use sqlx::QueryBuilder;
 
-use super::Sqlite;
+use super::{Sqlite, lend};
 use crate::chain::{first_broken, still_kept};
 use crate::rows::{Names, SELECT_LOG, add_audit_row, add_row, head_of, integer};
 use crate::{AuditQuery, AuditRecord, Store, StoreError};
@@ -30,7 +30,8 @@ impl Sqlite {
                 .push(" ORDER BY revision LIMIT ")
                 .push_bind(integer(limit));
             sql.push(")) ORDER BY r.revision, c.idx");
-            let mut rows = sql.build().fetch(&self.log_readers);
+            let mut reader = lend(&self.log_readers).await?;
+            let mut rows = sql.build().fetch(&mut *reader);
             let (mut records, mut names, mut size) = (Vec::<RevisionRecord>::new(), Names::default(), 0);
             while let Some(row) = rows.try_next().await? {
                 size += add_row(&mut records, &row, &mut names)?;
@@ -115,7 +116,8 @@ impl Sqlite {
         sql.push(format_args!(" ORDER BY {outer}.revision LIMIT "))
             .push_bind(integer(query.limit));
         sql.push(format_args!(")) ORDER BY {outer}.revision, c.idx"));
-        let mut rows = sql.build().fetch(&self.log_readers);
+        let mut reader = lend(&self.log_readers).await?;
+        let mut rows = sql.build().fetch(&mut *reader);
         let (mut records, mut names, mut size) = (Vec::<AuditRecord>::new(), Names::default(), 0);
         while let Some(row) = rows.try_next().await? {
             size += add_audit_row(&mut records, &row, &mut names)?;
@@ -135,7 +137,7 @@ impl Sqlite {
         }
         let row = sqlx::query("SELECT revision, digest FROM revisions WHERE revision = ?")
             .bind(integer(revision.0))
-            .fetch_optional(&self.readers)
+            .fetch_optional(&mut *lend(&self.readers).await?)
             .await?;
         row.map(|row| Ok(head_of(&row)?.digest)).transpose()
     }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
 use futures_util::TryStreamExt;
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqlitePoolOptions, SqliteRow};
 use sqlx::{Connection, Row, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
@@ -65,13 +66,8 @@ impl Sqlite {
         let writer = Arc::new(WriterLock::new(writer_lock::Writer::new(Some(file.prepare().await?))));
         let options = file.options.clone().pragma("query_only", "ON");
         let options = options.pragma("cache_size", "-2048");
-        // Each connection has a thread, which inherits the priority of the thread that opens it. So all are opened now and kept:
-        // one that a heavy read opened would stay at that read's low priority.
         let pool = SqlitePoolOptions::new()
-            .min_connections(4)
             .max_connections(4)
-            .idle_timeout(None)
-            .max_lifetime(None)
             .acquire_timeout(Duration::from_secs(5))
             .test_before_acquire(false);
         let log_readers = pool.clone().connect_lazy_with(options.clone().row_buffer_size(2));
@@ -156,7 +152,7 @@ impl Store for Sqlite {
     }
 
     async fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
-        let read = async { compact::checkpoint(&mut *self.readers.acquire().await?).await };
+        let read = async { compact::checkpoint(&mut *lend(&self.readers).await?).await };
         read.await.map_err(|e| self.error(&e))
     }
 
@@ -267,4 +263,15 @@ impl Columns for SqliteRow {
     fn bytes(&self, column: usize) -> sqlx::Result<Option<&[u8]>> {
         self.try_get(column)
     }
+}
+
+/// A connection of a pool. Each connection has a thread, which inherits the priority of the thread that opens it. Heavy reads run
+/// at the lowest priority, so a thread of the runtime opens it for them.
+async fn lend(pool: &SqlitePool) -> sqlx::Result<PoolConnection<sqlx::Sqlite>> {
+    if let Some(idle) = pool.try_acquire() {
+        return Ok(idle);
+    }
+    let pool = pool.clone();
+    let opened = tokio::spawn(async move { pool.acquire().await }).await;
+    opened.unwrap_or(Err(sqlx::Error::WorkerCrashed))
 }
