@@ -32,11 +32,11 @@ test: lint verify deny firestone openapi ## Run every check that must pass befor
 
 test-flux: ## Compare the renderer with the real Flux Operator CLI, installed with Go (5 minutes; the first time 5 more).
 	scripts/judge.sh --check
-	FLUX_OPERATOR_CLI=$$(scripts/judge.sh --path) cargo test --package resourceset --test flux -- --ignored --nocapture
+	FLUX_OPERATOR_CLI=$$(scripts/judge.sh --path) cargo test --workspace --test flux -- --ignored --nocapture
 
 e2e: ## Test the life of a cluster with a real Kubernetes API and the real Flux, without containers (the first time 15 minutes to build).
 	scripts/go.sh
-	KUSTOMIZE=$$(scripts/go-tool.sh kustomize) KUBECTL=$$(e2e/kubectl.sh) cargo test --package flux-resourceset-cli --test cli -- --ignored kustomize
+	KUSTOMIZE=$$(scripts/go-tool.sh kustomize) KUBECTL=$$(e2e/kubectl.sh) cargo test --workspace --test cli -- --ignored kustomize
 	e2e/run.sh
 	e2e/demo-test.sh
 

@@ -256,7 +256,7 @@ fn nothing_is_removed_when_the_registry_cannot_follow() {
 
 /// Nothing is followed out of the repository, nothing is waited for, and nothing is read that is too long.
 #[test]
-fn hostile_trees_are_looked_at_from_a_distance() {
+fn hostile_trees_are_neither_followed_nor_read_whole() {
     let world = with_example();
     let repo = world.work().join("repo");
     let version = repo.join("networking/ingress-nginx/4.9.0");

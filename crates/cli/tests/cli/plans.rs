@@ -136,7 +136,7 @@ fn a_digest_binds_any_write_to_its_plan() {
 }
 
 #[test]
-fn where_nobody_can_be_asked_only_removals_need_a_word() {
+fn without_a_terminal_only_removals_need_yes() {
     transcript!(
         world(),
         "flux-resourceset-cli apply -f release.yaml -o name",
@@ -180,7 +180,7 @@ fn the_budget_has_to_be_confirmed() {
 }
 
 #[test]
-fn what_is_protected_stays() {
+fn protected_clusters_are_not_deleted() {
     let world = World::fleet();
     let emptied = "kind: cluster\nid: prod-1\ncluster_name: prod-1\ncluster_dns: prod-1.example.com\nenvironment: prod\nprotected: true\n\
                    platform_components: []\nnamespaces: []\nrolebindings: []\n";

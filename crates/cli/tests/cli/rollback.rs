@@ -25,7 +25,7 @@ fn the_fleet_goes_back_as_a_whole_or_in_part() {
 }
 
 #[test]
-fn what_cannot_be_gone_back_to_is_said() {
+fn a_rollback_that_is_impossible_says_why() {
     transcript!(
         World::demo(),
         "flux-resourceset-cli rollback --to 99",

@@ -129,7 +129,7 @@ fn patch_keys_are_set_and_removed() {
 }
 
 #[test]
-fn patches_for_what_is_not_there_are_told() {
+fn patches_for_absent_components_are_reported() {
     transcript!(
         World::fleet(),
         "flux-resourceset-cli component unassign podinfo -l environment=dev -o name",

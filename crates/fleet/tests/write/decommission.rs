@@ -11,7 +11,7 @@ fn without_one() -> Fleet {
 }
 
 #[test]
-fn a_deleted_cluster_is_told_to_have_nothing() {
+fn a_deleted_cluster_gets_empty_lists() {
     for path in ["platform-components", "namespaces", "rolebindings"] {
         assert_eq!(poll(&without_one(), "One.example.com", path), json!({"inputs": []}));
     }

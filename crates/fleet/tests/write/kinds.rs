@@ -159,7 +159,7 @@ fn an_id_has_no_default() {
 }
 
 #[test]
-fn names_of_ours_are_not_for_kinds() {
+fn reserved_names_are_refused_for_kinds() {
     for name in [
         "change",
         "kinds",
@@ -195,7 +195,7 @@ fn names_of_ours_are_not_for_kinds() {
 }
 
 #[test]
-fn properties_of_ours_are_not_for_kinds() {
+fn reserved_properties_are_refused_for_kinds() {
     for name in ["kind", "cluster", "provider", "_id"] {
         let pointer = format!("/operations/0/value/schema/properties/{name}");
         refuse(

@@ -172,7 +172,7 @@ fn other_arrays_are_replaced() {
 }
 
 #[test]
-fn a_patch_of_references_that_says_nothing_clear_is_refused() {
+fn an_ambiguous_patch_of_references_is_refused() {
     for (body, pointer) in [
         (
             json!({"namespaces": [{"id": "a", "$patch": "replace"}]}),

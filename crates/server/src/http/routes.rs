@@ -128,51 +128,51 @@ const fn crud(
 
 /// Every route. The methods of a path are in the order in which `Allow` lists them.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 34] = [
-    every(Get, "/health", PUBLIC, |m| on(m, service::health), Once(describe::health)),
-    every(Get, "/ready", PUBLIC, |m| on(m, service::ready), Once(describe::ready)),
-    every(Get, "/openapi.yaml", PUBLIC, |m| on(m, service::openapi_yaml), Once(describe::openapi)),
-    every(Get, "/metrics", READ, |m| on(m, service::metrics), Once(describe::metrics)),
+pub static ROUTES: &[Route] = &[
+    every(Get, "/health", PUBLIC, |m| on(m, service::health), Once(describe::service::health)),
+    every(Get, "/ready", PUBLIC, |m| on(m, service::ready), Once(describe::service::ready)),
+    every(Get, "/openapi.yaml", PUBLIC, |m| on(m, service::openapi_yaml), Once(describe::service::openapi)),
+    every(Get, "/metrics", READ, |m| on(m, service::metrics), Once(describe::service::metrics)),
 
-    every(Get, "/api/v2/flux/clusters", READ, |m| on(m, poll::clusters), Once(describe::flux_clusters)),
+    every(Get, "/api/v2/flux/clusters", READ, |m| on(m, poll::clusters), Once(describe::flux::flux_clusters)),
     Route {
         method: Get, path: "/api/v2/flux/clusters/{cluster_dns}/{path}", right: READ, crud: false,
-        handler: None, describe: EachPath(describe::flux_inputs),
+        handler: None, describe: EachPath(describe::flux::flux_inputs),
     },
 
-    crud(Get, "/{kind}", READ, |m| on(m, resources::list), EachKind(describe::list)),
-    crud(Post, "/{kind}", WRITE, |m| on(m, resources::create), EachKind(describe::create)),
-    crud(Get, "/{kind}/{id}", READ, |m| on(m, resources::get), EachKind(describe::get)),
-    crud(Put, "/{kind}/{id}", WRITE, |m| on(m, resources::replace), EachKind(describe::replace)),
-    crud(Patch, "/{kind}/{id}", WRITE, |m| on(m, resources::patch), EachKind(describe::patch)),
-    crud(Delete, "/{kind}/{id}", WRITE, |m| on(m, resources::delete), EachKind(describe::delete)),
-    crud(Get, "/{kind}/{id}/history", READ, |m| on(m, changes::history), EachKind(describe::history)),
-    crud(Get, "/{kind}/{id}/references", READ, |m| on(m, resources::references), EachDefinition(describe::references)),
+    crud(Get, "/{kind}", READ, |m| on(m, resources::list), EachKind(describe::resources::list)),
+    crud(Post, "/{kind}", WRITE, |m| on(m, resources::create), EachKind(describe::resources::create)),
+    crud(Get, "/{kind}/{id}", READ, |m| on(m, resources::get), EachKind(describe::resources::get)),
+    crud(Put, "/{kind}/{id}", WRITE, |m| on(m, resources::replace), EachKind(describe::resources::replace)),
+    crud(Patch, "/{kind}/{id}", WRITE, |m| on(m, resources::patch), EachKind(describe::resources::patch)),
+    crud(Delete, "/{kind}/{id}", WRITE, |m| on(m, resources::delete), EachKind(describe::resources::delete)),
+    crud(Get, "/{kind}/{id}/history", READ, |m| on(m, changes::history), EachKind(describe::resources::history)),
+    crud(Get, "/{kind}/{id}/references", READ, |m| on(m, resources::references), EachDefinition(describe::resources::references)),
 
-    crud(Get, "/clusters/{id}/inputs/{path}", READ, |m| on(m, clusters::inputs), Once(describe::cluster_inputs)),
-    crud(Get, "/clusters/{id}/manifests", READ, |m| on(m, clusters::manifests), Once(describe::cluster_manifests)),
-    crud(Get, "/clusters/{id}/diagnostics", READ, |m| on(m, clusters::diagnostics), Once(describe::cluster_diagnostics)),
+    crud(Get, "/clusters/{id}/inputs/{path}", READ, |m| on(m, clusters::inputs), Once(describe::clusters::cluster_inputs)),
+    crud(Get, "/clusters/{id}/manifests", READ, |m| on(m, clusters::manifests), Once(describe::clusters::cluster_manifests)),
+    crud(Get, "/clusters/{id}/diagnostics", READ, |m| on(m, clusters::diagnostics), Once(describe::clusters::cluster_diagnostics)),
 
-    crud(Get, "/decommissions", READ, |m| on(m, name_records::list), Once(describe::list_decommissions)),
-    crud(Get, "/decommissions/{id}", READ, |m| on(m, name_records::get), Once(describe::get_decommission)),
-    crud(Delete, "/decommissions/{id}", WRITE, |m| on(m, name_records::delete), Once(describe::delete_decommission)),
-    crud(Get, "/released_names", READ, |m| on(m, name_records::list), Once(describe::list_released_names)),
-    crud(Get, "/released_names/{id}", READ, |m| on(m, name_records::get), Once(describe::get_released_name)),
-    crud(Delete, "/released_names/{id}", WRITE, |m| on(m, name_records::delete), Once(describe::delete_released_name)),
+    crud(Get, "/decommissions", READ, |m| on(m, name_records::list), Once(describe::name_records::list_decommissions)),
+    crud(Get, "/decommissions/{id}", READ, |m| on(m, name_records::get), Once(describe::name_records::get_decommission)),
+    crud(Delete, "/decommissions/{id}", WRITE, |m| on(m, name_records::delete), Once(describe::name_records::delete_decommission)),
+    crud(Get, "/released_names", READ, |m| on(m, name_records::list), Once(describe::name_records::list_released_names)),
+    crud(Get, "/released_names/{id}", READ, |m| on(m, name_records::get), Once(describe::name_records::get_released_name)),
+    crud(Delete, "/released_names/{id}", WRITE, |m| on(m, name_records::delete), Once(describe::name_records::delete_released_name)),
 
-    crud(Get, "/kinds", READ, |m| on(m, kinds::list), Once(describe::list_kinds)),
-    crud(Get, "/kinds/{kind}", READ, |m| on(m, kinds::get), Once(describe::get_kind)),
-    crud(Put, "/kinds/{kind}", WRITE, |m| on(m, kinds::put), Once(describe::put_kind)),
-    crud(Delete, "/kinds/{kind}", WRITE, |m| on(m, kinds::delete), Once(describe::delete_kind)),
-    crud(Get, "/kinds/{kind}/history", READ, |m| on(m, changes::kind_history), Once(describe::history_kind)),
+    crud(Get, "/kinds", READ, |m| on(m, kinds::list), Once(describe::kinds::list_kinds)),
+    crud(Get, "/kinds/{kind}", READ, |m| on(m, kinds::get), Once(describe::kinds::get_kind)),
+    crud(Put, "/kinds/{kind}", WRITE, |m| on(m, kinds::put), Once(describe::kinds::put_kind)),
+    crud(Delete, "/kinds/{kind}", WRITE, |m| on(m, kinds::delete), Once(describe::kinds::delete_kind)),
+    crud(Get, "/kinds/{kind}/history", READ, |m| on(m, changes::kind_history), Once(describe::kinds::history_kind)),
 
-    crud(Post, "/batch", WRITE, |m| on(m, write::batch), Once(describe::batch)),
-    crud(Post, "/rollback", WRITE, |m| on(m, write::rollback), Once(describe::rollback)),
-    crud(Get, "/diff", READ, |m| on(m, changes::diff), Once(describe::diff)),
-    crud(Get, "/changes", READ, |m| on(m, changes::list), Once(describe::changes)),
-    crud(Get, "/changes/stream", READ, |m| on(m, stream::stream), Once(describe::stream_changes)),
+    crud(Post, "/batch", WRITE, |m| on(m, write::batch), Once(describe::changes::batch)),
+    crud(Post, "/rollback", WRITE, |m| on(m, write::rollback), Once(describe::changes::rollback)),
+    crud(Get, "/diff", READ, |m| on(m, changes::diff), Once(describe::changes::diff)),
+    crud(Get, "/changes", READ, |m| on(m, changes::list), Once(describe::changes::changes)),
+    crud(Get, "/changes/stream", READ, |m| on(m, stream::stream), Once(describe::changes::stream_changes)),
     // It reveals everything there is, so it needs the right to change everything.
-    crud(Get, "/backup", WRITE, |m| on(m, backup::backup), Once(describe::backup)),
+    crud(Get, "/backup", WRITE, |m| on(m, backup::backup), Once(describe::changes::backup)),
 ];
 
 /// The routes of a server in this mode.

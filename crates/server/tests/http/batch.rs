@@ -19,7 +19,7 @@ async fn refused(app: &TestApp, operations: Value, status: u16, class: &str) -> 
 }
 
 #[tokio::test]
-async fn a_batch_is_one_revision_and_tells_the_new_versions() {
+async fn a_batch_is_one_revision_and_returns_the_new_versions() {
     let app = TestApp::start().await;
     let reply = app
         .batch(json!([
@@ -122,7 +122,11 @@ async fn pointers_name_the_operation_and_every_problem_is_reported() {
         "{found:?}"
     );
     assert!(found[3].starts_with("/operations/3/"), "{found:?}");
+}
 
+#[tokio::test]
+async fn a_wrong_operation_is_named_by_its_place_and_field() {
+    let app = TestApp::start().await;
     for (operations, pointer) in [
         (
             json!([create("clusters", {
@@ -195,6 +199,11 @@ async fn pointers_name_the_operation_and_every_problem_is_reported() {
         let problem = refused(&app, operations.clone(), 422, "invalid").await;
         assert!(pointers(&problem)[0].starts_with(pointer), "{operations}: {problem}");
     }
+}
+
+#[tokio::test]
+async fn a_wrong_body_of_a_batch_is_named_by_its_field() {
+    let app = TestApp::start().await;
     for (body, pointer) in [
         (json!({}), "/operations"),
         (json!([]), ""),
@@ -236,7 +245,7 @@ async fn versions_are_checked_in_each_operation() {
 }
 
 #[tokio::test]
-async fn clusters_are_given_and_relieved_of_definitions() {
+async fn clusters_are_assigned_and_unassigned_definitions() {
     let app = TestApp::start().await;
     app.batch(json!([
         create("clusters", bare("a")),
@@ -291,7 +300,7 @@ async fn clusters_are_given_and_relieved_of_definitions() {
 }
 
 #[tokio::test]
-async fn a_selector_of_a_write_must_say_whom_it_means() {
+async fn a_write_refuses_an_empty_selector() {
     let app = TestApp::start().await;
     for selector in [
         "",
@@ -460,26 +469,32 @@ async fn every_write_can_be_tried_without_doing_it() {
     ];
     for (call, expected) in calls {
         let reply = call.await.expect(200);
-        let plan = reply.json();
-        assert_eq!(plan["base"], revision, "{}", reply.what);
-        let changes = plan["changes"].as_array().unwrap();
-        let text = |record: &Value| {
-            let field = |name: &str| record[name].as_str().unwrap().to_owned();
-            assert_eq!(record["revision"], revision + 1);
-            assert_eq!(record["before"].is_null(), record["action"] == "create");
-            assert_eq!(record["after"].is_null(), record["action"] == "delete");
-            assert_eq!(record.as_object().unwrap().len(), 11);
-            format!("{} {}/{}", field("action"), field("kind"), field("id"))
-        };
-        assert_eq!(
-            changes.iter().map(text).collect::<Vec<_>>().join(", "),
-            expected,
-            "{}",
-            reply.what
-        );
+        assert_eq!(planned(&reply.json(), revision), expected, "{}", reply.what);
         assert_eq!(app.revision(), revision, "{}", reply.what);
     }
-    // It is judged like the write itself.
+    app.get("/namespaces/new").await.problem(404, "not-found");
+    assert_eq!(app.get(format!("/changes?after={revision}")).await.array().len(), 0);
+}
+
+/// The changes of a plan that was made at this revision, as text.
+fn planned(plan: &Value, base: u64) -> String {
+    assert_eq!(plan["base"], base);
+    let text = |record: &Value| {
+        let field = |name: &str| record[name].as_str().unwrap().to_owned();
+        assert_eq!(record["revision"], base + 1);
+        assert_eq!(record["before"].is_null(), record["action"] == "create");
+        assert_eq!(record["after"].is_null(), record["action"] == "delete");
+        assert_eq!(record.as_object().unwrap().len(), 11);
+        format!("{} {}/{}", field("action"), field("kind"), field("id"))
+    };
+    let changes = plan["changes"].as_array().unwrap();
+    changes.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[tokio::test]
+async fn a_dry_run_is_refused_like_the_write_itself() {
+    let app = TestApp::start().await;
+    let revision = app.revision();
     app.post("/namespaces?dry_run=true", &json!({"id": "podinfo"}))
         .await
         .problem(409, "exists");
@@ -495,8 +510,7 @@ async fn every_write_can_be_tried_without_doing_it() {
         .problem(412, "stale");
     let batch = json!({"operations": [{"op": "delete", "kind": "platform_components", "id": "traefik"}]});
     app.post("/batch?dry_run=true", &batch).await.problem(409, "in-use");
-    app.get("/namespaces/new").await.problem(404, "not-found");
-    assert_eq!(app.get(format!("/changes?after={revision}")).await.array().len(), 0);
+    assert_eq!(app.revision(), revision);
 }
 
 #[tokio::test]

@@ -873,7 +873,7 @@ async fn a_write_that_would_make_a_reply_too_large_is_refused_and_names_the_clus
 }
 
 #[tokio::test]
-async fn the_limits_of_names_and_values_are_in_the_schemas() {
+async fn a_cluster_with_a_wrong_name_or_value_is_refused() {
     let app = TestApp::start().await;
     let mut cluster = bare("ok");
     for (field, value) in [
@@ -915,6 +915,11 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
         }
     }
     app.post("/clusters", &cluster).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_component_with_a_wrong_name_or_value_is_refused() {
+    let app = TestApp::start().await;
     for (field, value) in [
         ("id", json!("a".repeat(54))),
         ("component_path", json!("")),
@@ -934,6 +939,11 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
             "{field}={value}: {problem}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_role_binding_names_accounts_fully_and_no_binding_of_kubernetes() {
+    let app = TestApp::start().await;
     let account = json!({"id": "b", "role": "view", "subjects": [{"kind": "ServiceAccount", "name": "x"}]});
     app.post("/rolebindings", &account).await.problem(422, "invalid");
     let account = |id: &str| json!({"id": id, "role": "view", "subjects": [{"kind": "ServiceAccount", "name": "x", "namespace": "y"}]});
@@ -958,7 +968,7 @@ async fn the_limits_of_names_and_values_are_in_the_schemas() {
 }
 
 #[tokio::test]
-async fn what_is_said_twice_is_refused() {
+async fn a_key_given_twice_is_refused() {
     let app = TestApp::start().await;
     let twice = r#"{"id": "x", "labels": {"a": "1", "a": "2"}}"#;
     let call = app

@@ -1,4 +1,4 @@
-//! The log as lines and as events, what is left of it after it was compacted, and backups.
+//! The log as lines and as events, what is left of it after it was compacted.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::{DEMO, DEMO_DNS, PATHS, Reply, Setup, TestApp, WRITE, bare};
+use crate::support::{DEMO, Reply, Setup, TestApp, WRITE, bare};
 
-const LINES: &str = "application/x-ndjson";
+pub const LINES: &str = "application/x-ndjson";
 
-fn lines(reply: &Reply) -> Vec<Value> {
+pub fn lines(reply: &Reply) -> Vec<Value> {
     let lines = reply.text().lines();
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-async fn namespaces(app: &TestApp, names: impl IntoIterator<Item = String>) {
+pub async fn namespaces(app: &TestApp, names: impl IntoIterator<Item = String>) {
     for id in names {
         app.post("/namespaces", &json!({ "id": id })).await.expect(201);
     }
 }
 
-fn numbered(prefix: &str, number: usize) -> impl Iterator<Item = String> {
+pub fn numbered(prefix: &str, number: usize) -> impl Iterator<Item = String> {
     (0..number).map(move |n| format!("{prefix}-{n:03}"))
 }
 
@@ -248,22 +248,6 @@ async fn nothing_has_happened_before_the_first_revision() {
 }
 
 #[tokio::test]
-async fn a_backup_is_packed_for_who_takes_that() {
-    let app = TestApp::start().await;
-    namespaces(&app, numbered("n", 60)).await;
-    let plain = app.get("/backup").token(WRITE).await.expect(200);
-    let packed = app.get("/backup").token(WRITE).header("accept-encoding", "gzip").await;
-    let packed = packed.expect(200);
-    assert_eq!(packed.header("content-encoding"), "gzip");
-    assert!(packed.body.len() * 2 < plain.text().len());
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed.body[..]), &mut text).unwrap();
-    // All but the time in the first line.
-    let rest = |text: &str| text.split_once('\n').unwrap().1.to_owned();
-    assert_eq!(rest(&text), rest(plain.text()));
-}
-
-#[tokio::test]
 async fn a_stream_ends_when_the_server_stops() {
     let (stop, stopping) = watch::channel(false);
     let app = Setup::default().stopped_by(stopping).start().await;
@@ -274,7 +258,7 @@ async fn a_stream_ends_when_the_server_stops() {
 }
 
 #[tokio::test]
-async fn too_many_streams_and_backups_are_told_to_come_back() {
+async fn too_many_streams_and_backups_are_refused_with_retry_after() {
     let app = TestApp::start().await;
     let all = app.app.streams.clone().acquire_many_owned(256).await.unwrap();
     app.get("/changes/stream").await.problem(503, "unavailable");
@@ -290,7 +274,7 @@ async fn too_many_streams_and_backups_are_told_to_come_back() {
 }
 
 /// The fleet of the demo after ten revisions, of which the first six were compacted.
-async fn compacted(setup: Setup) -> TestApp {
+pub async fn compacted(setup: Setup) -> TestApp {
     let app = setup.start().await;
     namespaces(&app, numbered("n", 4)).await;
     app.patch(format!("/clusters/{DEMO}"), &json!({"node_count": 3}))
@@ -309,7 +293,7 @@ async fn compacted(setup: Setup) -> TestApp {
 }
 
 #[tokio::test]
-async fn what_asks_for_compacted_revisions_is_told_that_they_are_gone() {
+async fn requests_for_compacted_revisions_are_410() {
     for setup in [Setup::default(), Setup::default().sqlite()] {
         let app = compacted(setup).await;
         for path in [
@@ -436,189 +420,4 @@ async fn compacting_forgets_nothing_that_the_removal_budget_counts() {
         .await
         .unwrap();
     assert!(matches!(young, Compacted::Nothing { .. }));
-}
-
-/// Everything that clusters and readers see.
-async fn seen(app: &TestApp) -> Vec<(String, String, String)> {
-    let mut seen = Vec::new();
-    let mut paths: Vec<_> = PATHS
-        .iter()
-        .map(|path| format!("/api/v2/flux/clusters/{DEMO_DNS}/{path}"))
-        .collect();
-    let rest = [
-        "/api/v2/flux/clusters",
-        "/kinds",
-        "/clusters",
-        "/decommissions",
-        "/released_names",
-        "/changes?limit=10000",
-    ];
-    paths.extend(rest.map(str::to_owned));
-    paths.push(format!("/clusters/{DEMO}"));
-    for path in paths {
-        let reply = app.get(&path).await.expect(200);
-        seen.push((path, reply.header("etag").to_owned(), reply.text().to_owned()));
-    }
-    seen
-}
-
-#[tokio::test]
-async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() {
-    for compact_first in [false, true] {
-        let app = match compact_first {
-            false => Setup::default().start().await,
-            true => compacted(Setup::default()).await,
-        };
-        app.post("/clusters", &bare("short")).await.expect(201);
-        app.delete("/clusters/short").await.expect(204);
-        app.get("/backup").await.problem(403, "forbidden");
-        app.get("/backup?all").token(WRITE).await.problem(400, "bad-request");
-        let reply = app.get("/backup").token(WRITE).await.expect(200);
-        assert_eq!(reply.header("content-type"), LINES);
-        assert_eq!(reply.header("x-revision"), app.revision().to_string());
-        assert!(reply.header("content-disposition").contains(".jsonl"));
-        let all = lines(&reply);
-        assert_eq!(all[0]["backup"]["version"], 1);
-        assert_eq!(all[0]["backup"]["checkpoint"].is_object(), compact_first);
-        assert_eq!(all[all.len() - 1]["end"]["head"], app.app.fleet().head().to_string());
-
-        let setup = Setup::default().sqlite();
-        let file = setup.file("backup.jsonl", reply.text());
-        let store = flux_resourceset::app::start::open_store(&setup.config).await.unwrap();
-        backup::restore(&*store, &file, false).await.unwrap();
-        store.close().await;
-        let restored = setup.start().await;
-        assert_eq!(seen(&restored).await, seen(&app).await);
-        assert_eq!(restored.app.fleet().head(), app.app.fleet().head());
-        let removed = app.store.removed("").await.unwrap();
-        assert_eq!(restored.store.removed("").await.unwrap(), removed);
-        assert_eq!(removed.len(), 1);
-        // The same again, but for when it was made.
-        let again = restored.get("/backup").token(WRITE).await.expect(200);
-        assert_eq!(lines(&again)[1..], all[1..]);
-        // What must be unique still is.
-        let mut taken = bare("other");
-        taken["cluster_dns"] = json!(DEMO_DNS.to_uppercase());
-        restored.post("/clusters", &taken).await.problem(409, "exists");
-        namespaces(&restored, ["next".to_owned()]).await;
-    }
-}
-
-#[tokio::test]
-async fn a_backup_that_is_not_whole_or_was_changed_is_refused_and_nothing_is_kept() {
-    let app = compacted(Setup::default()).await;
-    let reply = app.get("/backup").token(WRITE).await.expect(200);
-    let good: Vec<_> = reply.text().lines().map(str::to_owned).collect();
-    let target = Setup::default().sqlite();
-    let store = flux_resourceset::app::start::open_store(&target.config).await.unwrap();
-    let refuse = async |lines: &[String], end: &str| {
-        let file = target.file("bad.jsonl", &format!("{}{end}", lines.join("\n")));
-        let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
-        assert_eq!(store.head().await.unwrap().revision, Revision::ZERO, "{refused}");
-        assert!(store.load().await.unwrap().resources.is_empty(), "{refused}");
-        assert!(store.applied().await.unwrap().is_empty(), "{refused}");
-        assert_eq!(store.checkpoint().await.unwrap(), None, "{refused}");
-        let (_, rest) = refused.split_once("bad.jsonl: ").unwrap();
-        rest.to_owned()
-    };
-    let edited = |at: usize, from: &str, to: &str| {
-        let mut lines = good.clone();
-        assert!(lines[at].contains(from), "{}", lines[at]);
-        lines[at] = lines[at].replacen(from, to, 1);
-        lines
-    };
-    let without = |at: usize| {
-        let mut lines = good.clone();
-        lines.remove(at);
-        lines
-    };
-    let swapped = |a: usize, b: usize| {
-        let mut lines = good.clone();
-        lines.swap(a, b);
-        lines
-    };
-    let last = good.len() - 1;
-    let cut_off = "the file was cut off: its end is missing";
-    for end in [1, 3, 8, last] {
-        assert_eq!(refuse(&good[..end], "\n").await, format!("line {}: {cut_off}", end + 1));
-    }
-    assert_eq!(refuse(&good, "").await, format!("line {}: {cut_off}", last + 1));
-    let half = good[last - 1].len() / 2;
-    let mut torn = good[..last].to_vec();
-    torn[last - 1].truncate(half);
-    assert_eq!(refuse(&torn, "").await, format!("line {last}: {cut_off}"));
-
-    let changed = "was changed: its digest does not match its content and the revision before it";
-    assert_eq!(
-        refuse(&edited(1, "\"actor\":\"write\"", "\"actor\":\"eve\""), "\n").await,
-        format!("line 2: revision 7 {changed}")
-    );
-    assert_eq!(
-        refuse(&edited(1, "\"node_count\":4", "\"node_count\":5"), "\n").await,
-        format!("line 2: revision 7 {changed}")
-    );
-    assert_eq!(
-        refuse(&without(2), "\n").await,
-        "line 3: revision 8 is missing: revision 9 follows instead"
-    );
-    assert_eq!(
-        refuse(&swapped(1, 2), "\n").await,
-        "line 2: revision 7 is missing: revision 8 follows instead"
-    );
-    let wrong_end = "the numbers at the end do not match: lines are missing";
-    assert_eq!(refuse(&without(4), "\n").await, format!("line {last}: {wrong_end}"));
-    assert_eq!(
-        refuse(&without(last - 1), "\n").await,
-        format!("line {last}: {wrong_end}")
-    );
-    // The counts can be brought in line. The state and the checkpoint cannot.
-    let mut fewer = without(last - 1);
-    let resources = good.iter().filter(|line| line.starts_with("{\"resource\"")).count();
-    let count = |number: usize| format!("\"resources\":{number}");
-    fewer[last - 1] = fewer[last - 1].replace(&count(resources), &count(resources - 1));
-    let state = "the resources that did not change since the checkpoint at revision 6 do not match it: the state or the checkpoint was changed";
-    assert_eq!(refuse(&fewer, "\n").await, format!("line {last}: {state}"));
-    let its_line = format!("{{\"resource\":{{\"kind\":\"clusters\",\"id\":\"{DEMO}\"");
-    let demo = good.iter().position(|line| line.starts_with(&its_line)).unwrap();
-    let differs = format!("clusters/{DEMO} differs from revision 7: the state was changed");
-    let found = refuse(&edited(demo, "\"node_count\":4", "\"node_count\":5"), "\n").await;
-    assert_eq!(found, format!("line {}: {differs}", demo + 1));
-
-    let mut later = good.clone();
-    later.push(good[last].clone());
-    assert_eq!(
-        refuse(&later, "\n").await,
-        format!("line {}: there are lines after the end", last + 2)
-    );
-    let newer = edited(0, "\"version\":1", "\"version\":2");
-    assert!(refuse(&newer, "\n").await.contains("this release reads version 1"));
-    assert!(
-        refuse(&without(0), "\n")
-            .await
-            .contains("line 1: this is not a backup of flux-resourceset")
-    );
-    assert!(
-        refuse(&["hello".to_owned()], "\n")
-            .await
-            .starts_with("line 1: this is not a line of a backup")
-    );
-    assert!(refuse(&[], "").await.starts_with("line 1: "));
-    let deep = format!(
-        "{{\"resource\":{{\"kind\":\"namespaces\",\"id\":\"x\",\"body\":{}1{}}}}}",
-        "[".repeat(500),
-        "]".repeat(500)
-    );
-    let mut nested = good.clone();
-    nested.insert(last, deep);
-    assert!(refuse(&nested, "\n").await.contains("this is not a line of a backup"));
-
-    let file = target.file("good.jsonl", reply.text());
-    backup::restore(&*store, &file, false).await.unwrap();
-    let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
-    assert!(
-        refused.ends_with("is not empty: it is at revision 10; use --replace to replace its content"),
-        "{refused}"
-    );
-    backup::restore(&*store, &file, true).await.unwrap();
-    verify(&*store, &[app.app.fleet().head()]).await.unwrap();
 }

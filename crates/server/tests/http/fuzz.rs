@@ -796,7 +796,7 @@ async fn a_kind_that_would_take_all_memory_is_refused() {
 }
 
 #[tokio::test]
-async fn who_hangs_up_keeps_the_place_until_the_work_is_done() {
+async fn a_client_that_disconnects_keeps_its_place_until_the_work_is_done() {
     let app = TestApp::start().await.app.clone();
     let (begun, begins) = std::sync::mpsc::channel();
     let (go_on, held) = std::sync::mpsc::channel::<()>();

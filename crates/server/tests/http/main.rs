@@ -3,6 +3,7 @@
 
 mod auth;
 mod away;
+mod backup;
 mod batch;
 mod crud;
 mod feed;

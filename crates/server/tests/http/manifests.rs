@@ -87,7 +87,7 @@ async fn the_demo_cluster_renders_as_the_book_says() {
 }
 
 #[tokio::test]
-async fn a_component_takes_the_road_of_its_source() {
+async fn the_source_of_a_component_decides_its_template() {
     let app = TestApp::start().await;
     let with = |id: &str, more: Value| {
         let mut value = component(id);
@@ -199,7 +199,7 @@ async fn values_and_sources_are_named_by_their_content() {
 }
 
 #[tokio::test]
-async fn templates_of_a_folder_are_used_and_what_they_do_wrong_is_told() {
+async fn templates_of_a_folder_are_used_and_their_errors_are_reported() {
     let setup = Setup::default();
     let template = |name: &str, provider: &str, text: &str| {
         let text = text.replace('\n', "\n    ");

@@ -112,7 +112,7 @@ async fn every_route_is_in_the_document_and_answers() {
     let app = TestApp::start().await;
     app.delete("/clusters/demo-cluster-01").await.expect(204);
     let documented = documented(&app).await;
-    for route in &ROUTES {
+    for route in ROUTES {
         let matching = |one: &&Documented| one.method == route.method.method() && serves(route.path, &one.template);
         let one = documented.iter().find(matching);
         let one = one.unwrap_or_else(|| panic!("{route:?} is not in the document"));

@@ -361,7 +361,7 @@ async fn a_component_that_is_switched_off_stays_in_the_list() {
 }
 
 #[tokio::test]
-async fn what_provisioners_need_never_reaches_an_input() {
+async fn provisioner_fields_never_reach_an_input() {
     let app = TestApp::start().await;
     let extra = json!({
         "labels": {"team": "a"}, "node_count": 3, "vm_image": "img", "k0s_version": "1.30", "protected": true,

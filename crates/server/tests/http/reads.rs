@@ -100,7 +100,7 @@ async fn readers_make_no_writer_wait() {
 }
 
 #[tokio::test]
-async fn a_read_that_takes_too_long_is_told_to_come_back() {
+async fn a_read_that_takes_too_long_is_refused_with_retry_after() {
     let app = Setup::default().read_deadline(Duration::from_millis(100)).start().await;
     let (turn, _client) = app.app.turn(Class::Past).await.unwrap();
     // It waits for a place.

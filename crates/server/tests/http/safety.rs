@@ -222,7 +222,7 @@ async fn what_removes_too_much_must_be_confirmed_by_its_number() {
 }
 
 #[tokio::test]
-async fn every_road_is_held_against_the_budget() {
+async fn every_kind_of_write_is_checked_against_the_budget() {
     let app = TestApp::start().await;
     fleet(&app).await;
     app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
@@ -356,11 +356,10 @@ async fn a_protected_cluster_keeps_something_of_everything() {
         .expect(200);
 }
 
-#[tokio::test]
-async fn the_past_can_be_read() {
+/// A cluster that was created (revision 1), patched (2), met a new kind (3), lost a namespace (4), and was deleted (5).
+async fn deleted_cluster() -> TestApp {
     let app = TestApp::start().await;
     let demo = format!("/clusters/{DEMO}");
-    let first = app.get(&demo).await.expect(200).json();
     app.patch(&demo, &json!({"patches": {"podinfo": {"replicaCount": "3"}}}))
         .header("x-change-reason", "more")
         .await
@@ -370,7 +369,13 @@ async fn the_past_can_be_read() {
         .await
         .expect(200);
     app.delete(&demo).await.expect(204);
+    app
+}
 
+#[tokio::test]
+async fn the_history_of_a_resource_can_be_read() {
+    let app = deleted_cluster().await;
+    let demo = format!("/clusters/{DEMO}");
     let history = app.get(format!("{demo}/history")).await.expect(200).array();
     let told: Vec<_> = history
         .iter()
@@ -396,7 +401,13 @@ async fn the_past_can_be_read() {
             .len(),
         1
     );
+}
 
+#[tokio::test]
+async fn the_past_can_be_read() {
+    let app = deleted_cluster().await;
+    let demo = format!("/clusters/{DEMO}");
+    let first = TestApp::start().await.get(&demo).await.expect(200).json();
     app.get(&demo).await.expect(404);
     assert_eq!(app.get(format!("{demo}?revision=1")).await.expect(200).json(), first);
     let then = app.get(format!("{demo}?revision=3")).await.expect(200);
@@ -487,7 +498,7 @@ async fn two_revisions_can_be_compared() {
 }
 
 #[tokio::test]
-async fn a_rollback_restores_what_was_and_what_is_not_meant_stays() {
+async fn a_rollback_restores_what_it_selects_and_nothing_else() {
     let app = TestApp::start().await;
     fleet(&app).await;
     app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
@@ -612,7 +623,7 @@ async fn a_plan_is_of_what_is_told_not_only_of_its_name() {
 }
 
 #[tokio::test]
-async fn protection_holds_when_another_takes_the_name_and_when_time_is_turned_back() {
+async fn protection_holds_when_another_cluster_takes_the_name_and_in_a_rollback() {
     let app = TestApp::start().await;
     app.post("/clusters", &bare("p")).await.expect(201);
     let start = app.revision();
@@ -688,7 +699,7 @@ async fn moved(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn a_path_that_goes_for_one_revision_is_not_a_way_to_empty_lists() {
+async fn a_path_that_is_absent_for_one_revision_does_not_empty_lists() {
     let app = TestApp::start().await;
     fleet(&app).await;
     let moved = moved(&app).await;
@@ -727,7 +738,7 @@ async fn a_path_that_goes_for_one_revision_is_not_a_way_to_empty_lists() {
 }
 
 #[tokio::test]
-async fn protection_is_not_lifted_and_made_use_of_in_one_revision() {
+async fn protection_cannot_be_lifted_in_the_revision_that_needs_it_lifted() {
     let app = TestApp::start().await;
     let lift = json!({"op": "merge", "kind": "clusters", "id": DEMO, "value": {"protected": false}});
     let rename = json!({"op": "merge", "kind": "clusters", "id": DEMO, "value": {"cluster_dns": "new.example.com"}});
@@ -783,7 +794,7 @@ async fn a_rollback_whose_scope_is_null_is_not_one_of_the_fleet() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_given_up_and_taken_over_is_not_a_way_to_empty_clusters() {
+async fn a_released_name_that_is_taken_over_does_not_empty_clusters() {
     let app = Setup::default().sqlite().start().await;
     let names: Vec<String> = (0..20).map(|n| format!("c{n:02}")).collect();
     let made = names.iter().map(|id| {
@@ -900,7 +911,7 @@ async fn a_deleted_cluster_with_a_dangling_reference_comes_back_by_an_undo() {
 }
 
 #[tokio::test]
-async fn a_rollback_goes_through_beside_writers_that_never_pause() {
+async fn a_rollback_succeeds_beside_writers_that_never_pause() {
     let app = Setup::default().sqlite().start().await;
     fleet(&app).await;
     let start = app.revision();

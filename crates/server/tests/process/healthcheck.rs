@@ -74,7 +74,7 @@ fn a_server_that_still_reads_its_fleet_is_alive_and_not_ready() {
 }
 
 #[test]
-fn silence_and_drops_are_not_waited_for() {
+fn healthchecks_do_not_wait_for_silent_or_dropped_connections() {
     let folder = Folder::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
@@ -92,7 +92,7 @@ fn silence_and_drops_are_not_waited_for() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
+fn a_healthcheck_names_what_it_cannot_reach() {
     let folder = Folder::new();
     refused(&ask(&folder, "127.0.0.1:0", &[]), "LISTEN_ADDR: port 0");
     refused(

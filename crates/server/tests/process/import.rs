@@ -274,7 +274,7 @@ fn an_import_that_cannot_begin_says_why() {
 }
 
 #[test]
-fn whoever_reads_the_output_may_leave_early() {
+fn a_reader_of_the_output_may_close_it_early() {
     let folder = Folder::new();
     let mut importing = Command::new(server_binary())
         .args(["import", "-", "--database-url", "sqlite:fleet.db"])

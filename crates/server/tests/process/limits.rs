@@ -219,7 +219,7 @@ fn a_body_that_is_too_large_is_413() {
 
 /// Most clients send everything before they read anything.
 #[test]
-fn who_sends_all_of_a_body_that_is_refused_gets_the_reply() {
+fn a_client_that_sends_all_of_a_refused_body_gets_the_reply() {
     const SIZE: usize = 20 << 20;
     let folder = Folder::new();
     let server = folder.crud().start();
@@ -256,7 +256,7 @@ fn a_limit_on_the_size_of_files_is_like_a_full_disk() {
 }
 
 #[test]
-fn who_has_no_right_is_told_before_the_body_is_read() {
+fn a_request_without_the_right_is_refused_before_its_body_is_read() {
     let folder = Folder::new();
     let server = folder.crud().start();
     let headers = [("content-length", "30000000"), ("expect", "100-continue")];
@@ -479,7 +479,7 @@ fn the_limit_on_open_files_is_raised_as_far_as_allowed() {
 }
 
 #[test]
-fn a_log_that_nobody_takes_any_more_stops_nothing() {
+fn a_closed_log_pipe_stops_nothing() {
     let folder = Folder::new();
     // As in `flux-resourceset 2>&1 | head -n 1`, or when whatever collects the logs dies.
     let server = folder.crud().close_log_after("listening").start();

@@ -277,7 +277,7 @@ fn a_mirror_without_a_state_answers_503_and_nothing_else() {
 }
 
 #[test]
-fn it_goes_on_while_the_origin_is_away_and_after_a_restart() {
+fn a_mirror_continues_while_the_origin_is_away_and_after_a_restart() {
     let (there, here) = (Folder::new(), Folder::new());
     let first = origin(&there);
     add(&first, (0..3).map(|n| format!("c-{n}")));
@@ -318,7 +318,7 @@ fn it_goes_on_while_the_origin_is_away_and_after_a_restart() {
 }
 
 #[test]
-fn what_was_compacted_comes_by_the_backup() {
+fn compacted_revisions_are_fetched_as_a_backup() {
     let (there, here) = (Folder::new(), Folder::new());
     let origin = origin(&there);
     let mirror = mirror_of(&here, origin.address).start();
@@ -342,7 +342,7 @@ fn what_was_compacted_comes_by_the_backup() {
 }
 
 #[test]
-fn it_does_not_go_back_unless_told() {
+fn a_mirror_does_not_move_back_unless_configured() {
     let (there, here) = (Folder::new(), Folder::new());
     let first = origin(&there);
     let address = first.address;
@@ -431,7 +431,7 @@ fn a_history_that_is_rewritten_under_a_running_origin_is_noticed() {
 }
 
 #[test]
-fn a_store_that_is_somebody_elses_is_left_alone() {
+fn the_store_of_another_history_is_left_alone() {
     let (there, here) = (Folder::new(), Folder::new());
     let origin = origin(&there);
     add(&origin, (0..3).map(|n| format!("c-{n}")));
@@ -500,7 +500,7 @@ fn with_the_read_token_a_store_that_was_filled_before_is_followed() {
 }
 
 #[test]
-fn what_cannot_be_mirrored_is_named() {
+fn an_origin_that_cannot_be_mirrored_is_named() {
     let (there, here) = (Folder::new(), Folder::new());
     add(&there.crud().start(), ["a".to_owned()]);
     let origin = there.read_only().start();
@@ -531,7 +531,7 @@ fn no_token_is_ever_logged() {
 }
 
 #[test]
-fn backup_files_feed_a_mirror_where_no_network_goes() {
+fn backup_files_feed_a_mirror_without_a_network() {
     let (there, here) = (Folder::new(), Folder::new());
     let origin = origin(&there);
     add(&origin, ["a".to_owned()]);

@@ -342,7 +342,7 @@ fn a_server_that_could_not_be_written_to_for_a_while_is_written_to_again() {
 }
 
 #[test]
-fn commands_for_what_is_there_make_nothing() {
+fn commands_that_need_a_store_do_not_create_one() {
     let fleet = Fleet::on(Postgres::shared());
     for command in [&["verify"][..], &["compact", "--before", "1"], &["backup", "-"]] {
         let error = fleet.crud().args(command).run_for_its_error();
@@ -377,7 +377,7 @@ fn a_fleet_moves_from_sqlite_to_postgres_as_it_is() {
 }
 
 #[test]
-fn who_only_reads_needs_no_more_than_select_and_waits_for_the_schema() {
+fn a_read_only_process_needs_only_select_and_waits_for_the_schema() {
     let postgres = Postgres::shared();
     let fleet = Fleet::on(postgres);
     let name = fleet.url.rsplit('/').next().unwrap().to_owned();
@@ -414,7 +414,7 @@ fn who_only_reads_needs_no_more_than_select_and_waits_for_the_schema() {
 }
 
 #[test]
-fn while_postgres_is_away_polls_go_on_and_writes_are_turned_away_at_once() {
+fn while_postgres_is_away_polls_are_answered_and_writes_are_refused_at_once() {
     let postgres = Postgres::start(&[]);
     let fleet = Fleet::on(&postgres);
     let (crud, reader) = (fleet.crud().start(), fleet.read_only().start());
@@ -545,7 +545,7 @@ fn a_crud_replica_that_is_killed_leaves_all_of_a_commit_or_nothing() {
 }
 
 #[test]
-fn a_failover_that_lost_the_tail_is_noticed_by_everybody() {
+fn a_failover_that_lost_the_tail_is_noticed_by_every_replica() {
     let postgres = Postgres::start(&[]);
     let fleet = Fleet::on(&postgres);
     let (crud, reader) = (fleet.crud().start(), fleet.read_only().start());
@@ -666,7 +666,7 @@ fn a_replica_starts_from_its_snapshot_file_while_postgres_is_away() {
 }
 
 #[test]
-fn beyond_the_age_that_is_allowed_a_replica_is_not_ready() {
+fn a_replica_with_a_snapshot_that_is_too_old_is_not_ready() {
     let postgres = Postgres::start(&[]);
     let fleet = Fleet::on(&postgres);
     let crud = fleet.crud().start();

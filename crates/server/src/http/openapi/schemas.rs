@@ -77,7 +77,7 @@ pub fn components(kinds: &Kinds, mode: Mode) -> Map<String, Value> {
         resources(kinds, &mut schemas);
         schemas.insert("change".into(), change());
         schemas.extend(plan::schemas().map(|(name, schema)| (name.to_owned(), schema)));
-        schemas.extend(super::describe::batch_schemas());
+        schemas.extend(super::describe::changes::batch_schemas());
     }
     schemas
 }
