@@ -9,6 +9,7 @@ use crate::commands::{
     apply, changes, completion, components, config, delete, demo, diff, edit, export, get, history, inputs, kind, man,
     plan, render, resource, rollback, undo,
 };
+use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
 
 pub(crate) const NAME: &str = "flux-resourceset-cli";
@@ -39,13 +40,13 @@ pub(crate) enum BuiltIn {
     /// Show the resources of a kind, or one of them
     Get(get::GetArgs),
     /// Show what `apply` would change, and the effect on the clusters
-    #[command(after_help = plan::AFTER_HELP)]
+    #[command(after_help = plan::after_help())]
     Plan(plan::PlanArgs),
     /// Create or update the resources in documents, in one revision
     #[command(after_help = apply::after_help())]
     Apply(apply::ApplyArgs),
     /// Show what `apply` would change, or what differs between two revisions; exits with 1 on differences
-    #[command(after_help = diff::AFTER_HELP)]
+    #[command(after_help = diff::after_help())]
     Diff(diff::DiffArgs),
     /// Roll the fleet, one resource or some clusters back to a revision
     #[command(after_help = rollback::after_help())]
@@ -56,8 +57,10 @@ pub(crate) enum BuiltIn {
     /// Write the fleet, or part of it, as documents for `apply`
     Export(export::ExportArgs),
     /// Delete a resource, or the resources that documents name
+    #[command(after_help = NAMED_HELP)]
     Delete(delete::DeleteArgs),
     /// Change a resource in $EDITOR
+    #[command(after_help = NAMED_HELP)]
     Edit(edit::EditArgs),
     /// Show the audit log: who changed what, when and why
     Changes(changes::ChangesArgs),

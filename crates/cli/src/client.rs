@@ -12,6 +12,7 @@ use ureq::tls::{Certificate, TlsConfig};
 
 use crate::config::{Access, REDACTED, redacted, user_info};
 use crate::error::{ApiError, Problem};
+use crate::plan::whole;
 
 /// A document and its version.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Reply {
     pub(crate) actor: Option<String>,
     /// The revision of the fleet, if the server sent it.
     pub(crate) revision: Option<u64>,
+    /// The number of items on all pages of a list.
+    pub(crate) total: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -37,6 +40,8 @@ pub(crate) struct Reply {
 pub(crate) struct Conditions {
     /// Only plan it.
     pub(crate) dry_run: bool,
+    /// Plan it with the Kubernetes objects that change.
+    pub(crate) manifests: bool,
     /// The digest of the plan: the write fails if its effect is another one.
     pub(crate) plan: Option<String>,
     /// From how many clusters something may be removed.
@@ -44,9 +49,10 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    pub(crate) fn dry_run() -> Self {
+    pub(crate) fn dry_run(manifests: bool) -> Self {
         Conditions {
             dry_run: true,
+            manifests,
             ..Conditions::default()
         }
     }
@@ -173,6 +179,14 @@ impl Client {
         }
     }
 
+    /// How many resources of a kind there are.
+    pub(crate) fn count(&self, kind: &str) -> Result<u64, ApiError> {
+        Ok(self
+            .get_raw(&format!("/{kind}?limit=1"), None)?
+            .total
+            .unwrap_or_default())
+    }
+
     /// The current revision.
     pub(crate) fn revision(&self) -> Result<u64, ApiError> {
         Ok(self.get_raw("/changes?limit=1", None)?.revision.unwrap_or_default())
@@ -206,15 +220,24 @@ impl Client {
         reason: Option<&str>,
         conditions: &Conditions,
     ) -> Result<Value, ApiError> {
-        let url = self.url()?;
-        let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
         if let Some(reason) = reason {
             body["reason"] = reason.into();
         }
-        let query = if conditions.dry_run { "?dry_run=true" } else { "" };
+        let body = body.to_string();
+        let send = |query: &str| self.post(&format!("{path}?{query}"), &body, conditions);
+        match (conditions.dry_run, conditions.manifests) {
+            (true, true) => whole::read(send),
+            (true, false) => send("dry_run=true"),
+            (false, _) => self.post(path, &body, conditions),
+        }
+    }
+
+    fn post(&self, path: &str, body: &str, conditions: &Conditions) -> Result<Value, ApiError> {
+        let url = self.url()?;
+        let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
         let mut request = self
             .agent(url)
-            .post(format!("{url}{path}{query}"))
+            .post(format!("{url}{path}"))
             .header("Authorization", format!("Bearer {token}"))
             .header("Content-Type", "application/json");
         if let Some(plan) = &conditions.plan {
@@ -223,7 +246,7 @@ impl Client {
         if let Some(count) = conditions.removals {
             request = request.header("X-Confirm-Removals", count.to_string());
         }
-        let reply = finish(url, request.send(body.to_string()));
+        let reply = finish(url, request.send(body));
         let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
         self.json(&reply)
     }
@@ -244,7 +267,8 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
             .map(str::to_owned)
     };
     let (etag, actor) = (header("etag"), header("x-actor"));
-    let revision = header("x-revision").and_then(|text| text.parse().ok());
+    let number = |name: &str| header(name).and_then(|text| text.parse().ok());
+    let (revision, total) = (number("x-revision"), number("x-total-count"));
     let status = response.status().as_u16();
     let body = response
         .body_mut()
@@ -258,6 +282,7 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
             etag,
             actor,
             revision,
+            total,
             body,
         }),
         300..=399 => Err(ApiError::Foreign {

@@ -1,18 +1,17 @@
-//! Shows a plan before it is carried out, and asks for confirmation at a terminal. The write is bound to the plan that was
-//! shown: if its effect has changed by then, it is planned again.
+//! Shows the plan of a write before it is carried out, and asks for confirmation at a terminal. The write is bound to the plan
+//! that was shown: if its effect has changed by then, it is planned again.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
-use clap::Args;
 use serde_json::{Value, json};
 
 use crate::args::WriteArgs;
 use crate::client::Conditions;
 use crate::error::{ApiError, Failure};
-use crate::plan::{Plan, clusters};
+use crate::plan::{self, Plan, clusters};
 use crate::session::{ATTEMPTS, Outcome, Session};
 
-/// For the help of every command that asks.
+/// For the help of the commands that ask about every change.
 pub(crate) const AFTER_HELP: &str = "\
 At a terminal, the command shows the plan and asks; answering yes also confirms the removals in the plan. Without a \
 terminal, it makes changes that remove nothing, and refuses to remove anything from clusters unless --yes or \
@@ -20,20 +19,30 @@ terminal, it makes changes that remove nothing, and refuses to remove anything f
 beyond the removal budget: these need --confirm-removals N. If the effect changes between the plan and the write, the \
 command plans, shows and asks again.";
 
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ConfirmArgs {
-    /// Do not ask for confirmation
-    #[arg(short, long)]
-    pub(crate) yes: bool,
+/// For the help of all other writes.
+pub(crate) const NAMED_HELP: &str = "\
+At a terminal, the command shows the plan and asks if it changes what more than one cluster is told, or removes something \
+from a cluster; answering yes also confirms the removals in the plan. Without a terminal, it refuses to remove something \
+from more than one cluster unless --yes or --confirm-removals N is given. With --yes it prints such a plan to stderr and \
+does not ask. --yes does not confirm removals beyond the removal budget: these need --confirm-removals N.";
+
+/// When a command asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// About every change: the command line does not name what changes.
+    Always,
+    /// About what reaches several clusters or removes something: the command line names what changes.
+    Beyond,
 }
 
 /// A write that can be planned with a dry run.
 pub(crate) struct Proposal<'a> {
     /// `Apply these changes`
     pub(crate) question: &'a str,
+    pub(crate) asks: Asks,
+    /// Warnings of the command itself, in the form of a plan's.
+    pub(crate) warnings: &'a [Value],
     pub(crate) send: &'a dyn Fn(&Conditions) -> Result<Value, ApiError>,
-    /// Turns an error of the API into a failure of this command.
-    pub(crate) explain: &'a dyn Fn(ApiError) -> Failure,
 }
 
 /// Whether and how the user confirms.
@@ -48,10 +57,10 @@ enum Consent {
 }
 
 impl Consent {
-    fn of(args: &ConfirmArgs) -> Consent {
+    fn of(how: &WriteArgs) -> Consent {
         // The question is on stderr, the answer on stdin: both must be a terminal.
         let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        match (args.yes, terminal) {
+        match (how.yes, terminal) {
             (true, _) => Consent::Yes,
             (false, true) => Consent::Ask,
             (false, false) => Consent::Missing,
@@ -60,44 +69,53 @@ impl Consent {
 }
 
 impl Proposal<'_> {
-    /// Shows the plan, asks for confirmation where needed, and sends the write.
-    pub(crate) fn carry_out(&self, session: &Session<'_>, how: &WriteArgs, args: &ConfirmArgs) -> Result<(), Failure> {
-        let send = self.send;
+    /// Shows the plan and asks for confirmation where needed, and sends the write.
+    pub(crate) fn carry_out(&self, session: &Session<'_>, how: &WriteArgs) -> Result<Outcome, ApiError> {
         if how.dry_run {
-            let reply = send(&how.conditions()).map_err(self.explain)?;
-            return session.show(&Outcome::Planned(Plan::read(reply)));
+            return Ok(Outcome::Planned(self.plan(how)?));
         }
         if how.if_plan.is_some() {
             // The user has seen this plan already.
-            let reply = send(&how.conditions()).map_err(self.explain)?;
-            return session.show(&Outcome::Done(reply));
+            return (self.send)(&how.conditions()).map(Outcome::Done);
         }
-        let consent = Consent::of(args);
+        let consent = Consent::of(how);
         let mut attempt = 1;
         loop {
-            let plan = Plan::read(send(&Conditions::dry_run()).map_err(self.explain)?);
+            let plan = self.plan(how)?;
             if plan.is_empty() {
-                return session.show(&Outcome::Done(json!({"revision": plan.base(), "changes": []})));
+                return Ok(Outcome::Done(json!({"revision": plan.base(), "changes": []})));
             }
             let conditions = Conditions {
-                dry_run: false,
                 plan: plan.digest().map(str::to_owned),
                 removals: self.confirmed_removals(session, &plan, how, consent)?,
+                ..Conditions::default()
             };
-            match send(&conditions) {
-                Ok(reply) => return session.show(&Outcome::Done(reply)),
+            match (self.send)(&conditions) {
+                Ok(reply) => return Ok(Outcome::Done(reply)),
                 // At a terminal there is no limit: the user can stop by answering no.
                 Err(error) if error.is("plan-changed") && (consent == Consent::Ask || attempt < ATTEMPTS) => {
                     attempt += 1;
                 }
-                Err(error) => return Err((self.explain)(error)),
+                Err(error) => return Err(error),
             }
-            if consent != Consent::Missing {
+            if consent != Consent::Missing && self.shows(&plan, how) {
                 session
                     .printer
                     .note("the fleet has changed since; this is the new plan:");
             }
         }
+    }
+
+    fn plan(&self, how: &WriteArgs) -> Result<Plan, ApiError> {
+        let mut plan = Plan::read((self.send)(&how.planning())?);
+        plan.warn(self.warnings);
+        Ok(plan)
+    }
+
+    /// Whether the plan is worth a question.
+    fn shows(&self, plan: &Plan, how: &WriteArgs) -> bool {
+        let reaches = plan.reach() > 1 || plan.removals() > 0;
+        self.asks == Asks::Always || reaches || how.manifests || !self.warnings.is_empty()
     }
 
     /// The number of removals that the user confirms; an error if the plan is not confirmed.
@@ -107,35 +125,60 @@ impl Proposal<'_> {
         plan: &Plan,
         how: &WriteArgs,
         consent: Consent,
-    ) -> Result<Option<u64>, Failure> {
+    ) -> Result<Option<u64>, ApiError> {
         let (printer, count) = (session.printer, plan.removals());
         let show = || printer.aside(&plan.table(printer.is_wide()));
+        let alone = if self.asks == Asks::Always { 0 } else { 1 };
         match consent {
+            Consent::Missing if count > alone && how.confirm_removals.is_none() => {
+                show();
+                return Err(ApiError::Declined(unconfirmed(plan)));
+            }
+            Consent::Missing if how.manifests => show(),
+            Consent::Missing => printer.aside(&plan::warnings(self.warnings, printer.is_wide())),
+            _ if !self.shows(plan, how) => {}
             Consent::Yes => show(),
             Consent::Ask => {
                 show();
-                printer.ask(&question(self.question, count));
-                let answer = answer()?;
-                if answer.is_empty() {
-                    // Input ended without a line break, so the cursor is still on the line of the question.
-                    printer.note("");
-                }
-                if !is_yes(&answer) {
-                    return Err(Failure::refused("cancelled; nothing was changed"));
-                }
+                ask(session, &question(self.question, count))?;
                 return Ok(how.confirm_removals.or(Some(count)));
             }
-            Consent::Missing if count > 0 && how.confirm_removals.is_none() => {
-                show();
-                let failure = Failure::refused(format!(
-                    "this removes something from {}, and there is no terminal to ask for confirmation; nothing was changed",
-                    clusters(count)
-                ));
-                return Err(failure.hint("use --yes to confirm"));
-            }
-            Consent::Missing => {}
         }
         Ok(how.confirm_removals)
+    }
+}
+
+/// Tells a person at a terminal why a command that may have been confirmed starts over.
+pub(crate) fn note_restart(session: &Session<'_>, how: &WriteArgs) {
+    if !how.dry_run && Consent::of(how) == Consent::Ask {
+        session.printer.note("the fleet has changed since; it is read again");
+    }
+}
+
+/// The refusal of a plan that nobody can be asked about.
+fn unconfirmed(plan: &Plan) -> Failure {
+    let count = plan.removals();
+    let failure = Failure::refused(format!(
+        "this removes something from {}, and there is no terminal to ask for confirmation; nothing was changed",
+        clusters(count)
+    ));
+    failure.hint(match plan.is_beyond_budget() {
+        true => format!("it is beyond the removal budget: use --confirm-removals {count} to confirm"),
+        false => "use --yes to confirm".to_owned(),
+    })
+}
+
+/// Asks a question at the terminal; an error unless the answer is yes.
+fn ask(session: &Session<'_>, question: &str) -> Result<(), ApiError> {
+    session.printer.ask(question);
+    let answer = answer().map_err(ApiError::Declined)?;
+    if answer.is_empty() {
+        // Input ended without a line break, so the cursor is still on the line of the question.
+        session.printer.note("");
+    }
+    match is_yes(&answer) {
+        true => Ok(()),
+        false => Err(ApiError::Declined(Failure::refused("cancelled; nothing was changed"))),
     }
 }
 

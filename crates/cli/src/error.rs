@@ -89,6 +89,8 @@ pub(crate) enum ApiError {
     },
     /// The request was not sent: there is no address, or no token.
     Unconfigured(Failure),
+    /// The request was not sent: the user did not confirm it.
+    Declined(Failure),
     /// Something answered, but not this API.
     Foreign {
         url: String,
@@ -258,7 +260,7 @@ impl From<ApiError> for Failure {
                     }
                 })
             }
-            ApiError::Unconfigured(failure) => failure,
+            ApiError::Unconfigured(failure) | ApiError::Declined(failure) => failure,
             ApiError::Foreign { url, detail } => {
                 Failure::refused(format!("{url} is not the API of flux-resourceset: {detail}")).hint("check FLUX_API_URL")
             }

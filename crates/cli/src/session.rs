@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::args::WriteArgs;
 use crate::client::{Client, Operation};
+use crate::confirm::{Asks, Proposal};
 use crate::error::{ApiError, Code, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::output::{Printer, Table, Tone};
@@ -38,15 +39,25 @@ impl<'a> Session<'a> {
         Ok(self.kinds.get_or_init(|| kinds))
     }
 
-    /// Sends operations as one revision, or as a dry run.
+    /// Sends operations as one revision, or as a dry run. The user confirms what reaches several clusters or removes something.
     pub(crate) fn write(&self, operations: &[Operation], how: &WriteArgs) -> Result<Outcome, ApiError> {
-        let reply = self
-            .client
-            .batch(operations, how.reason.as_deref(), &how.conditions())?;
-        Ok(match how.dry_run {
-            true => Outcome::Planned(Plan::read(reply)),
-            false => Outcome::Done(reply),
-        })
+        self.write_with_warnings(operations, how, &[])
+    }
+
+    /// The same, with warnings of the command for the plan.
+    pub(crate) fn write_with_warnings(
+        &self,
+        operations: &[Operation],
+        how: &WriteArgs,
+        warnings: &[Value],
+    ) -> Result<Outcome, ApiError> {
+        let proposal = Proposal {
+            question: "Make these changes",
+            asks: Asks::Beyond,
+            warnings,
+            send: &|conditions| self.client.batch(operations, how.reason.as_deref(), conditions),
+        };
+        proposal.carry_out(self, how)
     }
 
     /// Sends operations, and shows the outcome.
@@ -73,7 +84,11 @@ impl<'a> Session<'a> {
                 let table = |_| {
                     let mut table = Table::default();
                     for change in changes {
-                        let verb = if change["etag"].is_null() { "deleted" } else { "changed" };
+                        let verb = match text(&change["action"]) {
+                            "create" => "created",
+                            "delete" => "deleted",
+                            _ => "changed",
+                        };
                         table.line(format!("{} {verb}", name(change)), Tone::Good);
                     }
                     match changes.is_empty() {

@@ -40,6 +40,9 @@ pub fn shorten(text: String, most: usize) -> String {
     }
 }
 
+/// Part of the problem of a document that leaves out what its cluster has: the command line has a flag for that.
+pub const LEAVES_OUT: &str = "that the request leaves out";
+
 /// The most characters of the detail of an error.
 pub const MOST_DETAIL: usize = 900;
 /// The most characters of a name or value that an error repeats.

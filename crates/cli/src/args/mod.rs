@@ -32,6 +32,12 @@ pub(crate) struct WriteArgs {
     /// Show the changes and their effect on the clusters, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show the plan with the Kubernetes objects that change, as a diff; at a terminal, always ask
+    #[arg(long)]
+    pub(crate) manifests: bool,
     /// Confirm that something is removed from N clusters; required beyond the removal budget
     #[arg(long, value_name = "N")]
     pub(crate) confirm_removals: Option<u64>,
@@ -41,11 +47,26 @@ pub(crate) struct WriteArgs {
 }
 
 impl WriteArgs {
+    /// The conditions of the write itself.
     pub(crate) fn conditions(&self) -> Conditions {
         Conditions {
-            dry_run: self.dry_run,
             plan: self.if_plan.clone(),
             removals: self.confirm_removals,
+            ..Conditions::default()
+        }
+    }
+
+    /// The conditions of a dry run.
+    pub(crate) fn planning(&self) -> Conditions {
+        let conditions = if self.dry_run {
+            self.conditions()
+        } else {
+            Conditions::default()
+        };
+        Conditions {
+            dry_run: true,
+            manifests: self.manifests,
+            ..conditions
         }
     }
 

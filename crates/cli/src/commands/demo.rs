@@ -8,6 +8,7 @@ use super::resource::{Wanted, set_values};
 use crate::args::complete::cluster_ids;
 use crate::args::target::Target;
 use crate::args::{WriteArgs, given};
+use crate::confirm::NAMED_HELP;
 use crate::error::Failure;
 use crate::kinds::pair;
 use crate::session::Session;
@@ -18,8 +19,10 @@ const COMPONENTS: &str = "platform_components";
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum DemoCommand {
     /// Add a namespace to a cluster
+    #[command(after_help = NAMED_HELP)]
     AddNamespace(AddNamespaceArgs),
     /// Set patch values of a component on a cluster
+    #[command(after_help = NAMED_HELP)]
     PatchComponent(PatchComponentArgs),
     /// Show the namespaces that Flux gets for a cluster
     FluxNamespaces(FluxNamespacesArgs),

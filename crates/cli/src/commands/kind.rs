@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::args::complete::kind_names;
 use crate::args::{Files, WriteArgs, given};
 use crate::client::Operation;
+use crate::confirm::NAMED_HELP;
 use crate::documents;
 use crate::error::Failure;
 use crate::output::{Table, Tone, cell};
@@ -19,8 +20,10 @@ pub(crate) enum KindCommand {
     /// Show the document of a kind
     Get(NameArgs),
     /// Add or change kinds: each has routes, validation, a Flux endpoint and commands
+    #[command(after_help = NAMED_HELP)]
     Apply(KindApplyArgs),
     /// Delete a kind that has no resources
+    #[command(after_help = NAMED_HELP)]
     Delete(KindDeleteArgs),
 }
 

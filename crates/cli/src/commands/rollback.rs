@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::args::complete::kind_names;
 use crate::args::target::selector;
 use crate::args::{WriteArgs, given};
-use crate::confirm::{self, ConfirmArgs, Proposal};
+use crate::confirm::{self, Asks, Proposal};
 use crate::error::{ApiError, Failure};
 use crate::session::{Session, unknown_revision};
 
@@ -34,8 +34,6 @@ pub(crate) struct RollbackArgs {
     #[arg(short = 'l', long, value_parser = selector, conflicts_with = "kind")]
     selector: Option<String>,
     #[command(flatten)]
-    confirm: ConfirmArgs,
-    #[command(flatten)]
     how: WriteArgs,
 }
 
@@ -48,7 +46,7 @@ pub(crate) fn run(session: &Session<'_>, args: &RollbackArgs) -> Result<(), Fail
     if let Some(selector) = &args.selector {
         request["selector"] = selector.as_str().into();
     }
-    carry_out(session, &request, "Roll back", &args.how, &args.confirm)
+    carry_out(session, &request, "Roll back", &args.how)
 }
 
 /// The plural of a kind. A kind that is unknown now may have existed at the revision.
@@ -66,14 +64,14 @@ pub(super) fn carry_out(
     request: &Value,
     question: &str,
     how: &WriteArgs,
-    confirm: &ConfirmArgs,
 ) -> Result<(), Failure> {
     let proposal = Proposal {
         question,
+        asks: Asks::Always,
+        warnings: &[],
         send: &|conditions| session.client.rollback(request, how.reason.as_deref(), conditions),
-        explain: &explain,
     };
-    proposal.carry_out(session, how, confirm)
+    session.show(&proposal.carry_out(session, how).map_err(explain)?)
 }
 
 fn explain(error: ApiError) -> Failure {

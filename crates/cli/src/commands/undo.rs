@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::rollback;
 use crate::args::WriteArgs;
-use crate::confirm::{self, ConfirmArgs};
+use crate::confirm;
 use crate::error::{Code, Failure};
 use crate::log::{last_by, name};
 use crate::output::escaped;
@@ -25,8 +25,6 @@ pub(crate) struct UndoArgs {
     /// The revision to undo [default: the last one that this token wrote]
     revision: Option<u64>,
     #[command(flatten)]
-    confirm: ConfirmArgs,
-    #[command(flatten)]
     how: WriteArgs,
 }
 
@@ -40,7 +38,6 @@ pub(crate) fn run(session: &Session<'_>, args: &UndoArgs) -> Result<(), Failure>
         &json!({ "undo": revision }),
         &format!("Undo revision {revision}"),
         &args.how,
-        &args.confirm,
     )
 }
 

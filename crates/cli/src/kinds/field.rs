@@ -33,7 +33,7 @@ pub(crate) enum Form {
 }
 
 /// Flags that the commands of kinds have themselves.
-const TAKEN: [&str; 20] = [
+const TAKEN: [&str; 23] = [
     "all",
     "cascade",
     "clear",
@@ -45,6 +45,8 @@ const TAKEN: [&str; 20] = [
     "if-plan",
     "interval",
     "limit",
+    "manifests",
+    "merge",
     "offset",
     "output",
     "reason",
@@ -54,6 +56,7 @@ const TAKEN: [&str; 20] = [
     "update",
     "version",
     "watch",
+    "yes",
 ];
 
 /// A flag for a field; one that is taken gets a prefix.

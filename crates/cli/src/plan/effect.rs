@@ -13,7 +13,7 @@ use crate::session::text;
 
 /// One change on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Line {
+pub(super) struct Line {
     text: String,
     tone: Sign,
 }
@@ -60,7 +60,7 @@ fn difference(field: &Value) -> Difference {
     }
 }
 
-fn lines(cluster: &Value) -> Vec<Line> {
+pub(super) fn lines(cluster: &Value) -> Vec<Line> {
     let mut out = Vec::new();
     let mut add = |tone, text: String| out.push(Line { text, tone });
     if is_deleted(cluster) {
@@ -112,8 +112,10 @@ pub(super) fn changes(document: &Value, wide: bool, table: &mut Table) {
 /// The totals: `40 dev, 8 prod`, and the number of inputs of each kind.
 pub(super) fn sums(document: &Value, table: &mut Table) {
     let totals = &document["totals"];
-    let Some(count) = totals["clusters"].as_u64().filter(|count| *count > 0) else {
-        return;
+    let count = match totals["clusters"].as_u64() {
+        Some(0) => return table.line("this reaches no cluster", Tone::Quiet),
+        Some(count) => count,
+        None => return,
     };
     let tiers = totals["by_environment"].as_object().into_iter().flatten();
     let tiers: Vec<String> = tiers.map(|(name, count)| format!("{count} {name}")).collect();
@@ -200,7 +202,20 @@ pub(super) fn relabelled(document: &Value, wide: bool, table: &mut Table) {
     );
 }
 
-/// Dependencies that will never be ready.
+/// How many resources the files of a comparison do not hold.
+pub(super) fn only_on_server(document: &Value, table: &mut Table) {
+    let counts = document["only_on_server"].as_object().into_iter().flatten();
+    let counts: Vec<String> = counts.map(|(kind, count)| format!("{kind} {count}")).collect();
+    if !counts.is_empty() {
+        let line = format!(
+            "only on the server: {} (--prune --kind KIND deletes them)",
+            counts.join(", ")
+        );
+        table.line(line, Tone::Attention);
+    }
+}
+
+/// Warnings: dependencies that will never be ready, and what the command warns of.
 pub(super) fn warnings(document: &Value, wide: bool, table: &mut Table) {
     let all = items(&document["warnings"]);
     let groups = group(all.iter().map(|warning| {

@@ -2,6 +2,10 @@
 
 mod effect;
 mod groups;
+mod objects;
+pub(crate) mod whole;
+
+use std::collections::HashSet;
 
 use fleet::diff::{Difference, differences};
 use fleet::kind::name_record;
@@ -67,6 +71,13 @@ impl Action {
     }
 }
 
+/// Warnings without a plan.
+pub(crate) fn warnings(all: &[Value], wide: bool) -> Table {
+    let mut table = Table::default();
+    effect::warnings(&json!({ "warnings": all }), wide, &mut table);
+    table
+}
+
 /// Shows the first entries of a section, and counts the rest.
 fn section<T>(table: &mut Table, entries: &[T], wide: bool, mut show: impl FnMut(&mut Table, &T)) {
     let shown = if wide { entries.len() } else { MOST };
@@ -113,15 +124,57 @@ impl Plan {
         self.document["removals"]["count"].as_u64().unwrap_or_default()
     }
 
+    /// How many clusters are told something else, or may be matched differently by selectors.
+    pub(crate) fn reach(&self) -> usize {
+        let ids = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+        let told = ids(&self.document["clusters"]);
+        let told = told.iter().map(|cluster| text(&cluster["id"]).to_owned());
+        let relabelled = ids(&self.document["relabelled"]["clusters"]);
+        let all: HashSet<String> = told.chain(relabelled.iter().map(|id| text(id).to_owned())).collect();
+        all.len()
+    }
+
+    /// Whether the removals are more than the budget allows without a confirmation.
+    pub(crate) fn is_beyond_budget(&self) -> bool {
+        let number = |name: &str| self.document["removals"][name].as_u64();
+        let most = number("count").max(number("window"));
+        number("budget").is_some_and(|budget| most > Some(budget))
+    }
+
+    /// How many resources of a kind are created.
+    pub(crate) fn created(&self, kind: &str) -> u64 {
+        let new = |change: &&Planned| change.action == Action::Create && change.kind == kind;
+        self.changes.iter().filter(new).count() as u64
+    }
+
+    /// Adds how many resources of each kind exist only on the server.
+    pub(crate) fn only_on_server(&mut self, counts: Vec<(String, u64)>) {
+        let counts: Map<String, Value> = counts.into_iter().map(|(kind, count)| (kind, count.into())).collect();
+        self.document["only_on_server"] = counts.into();
+    }
+
+    /// Adds warnings to those of the server.
+    pub(crate) fn warn(&mut self, warnings: &[Value]) {
+        if let Some(all) = self.document["warnings"].as_array_mut() {
+            all.extend(warnings.iter().cloned());
+            let total = self.document["totals"]["warnings"].as_u64().unwrap_or_default();
+            self.document["totals"]["warnings"] = (total + warnings.len() as u64).into();
+        }
+    }
+
     /// The whole plan, for people.
     pub(crate) fn table(&self, wide: bool) -> Table {
         let mut table = Table::default();
         self.resources(wide, &mut table);
         effect::changes(&self.document, wide, &mut table);
-        effect::sums(&self.document, &mut table);
+        objects::changes(&self.document, wide, &mut table);
+        if !self.is_empty() {
+            effect::sums(&self.document, &mut table);
+        }
         effect::removals(&self.document, wide, &mut table);
         effect::relabelled(&self.document, wide, &mut table);
         effect::warnings(&self.document, wide, &mut table);
+        effect::only_on_server(&self.document, &mut table);
         if let Some(digest) = self.digest().filter(|_| !self.is_empty()) {
             table.line(format!("plan {digest}"), Tone::Quiet);
         }
@@ -223,7 +276,16 @@ impl Plan {
             ("base".to_owned(), self.base().clone()),
             ("changes".to_owned(), changes.into()),
         ]);
-        for name in ["plan", "clusters", "totals", "removals", "relabelled", "warnings"] {
+        let parts = [
+            "plan",
+            "clusters",
+            "totals",
+            "removals",
+            "relabelled",
+            "warnings",
+            "only_on_server",
+        ];
+        for name in parts {
             if let Some(part) = self.document.get(name) {
                 out.insert(name.to_owned(), part.clone());
             }

@@ -206,6 +206,42 @@ impl World {
         text
     }
 
+    /// Runs a command at a terminal, which `script` makes; `typing` is the shell that types.
+    pub(crate) fn at_a_terminal(&self, line: &str, typing: &str) -> Ran {
+        let _ = fs::remove_file(self.work().join("seen"));
+        self.file("line", &format!("exec flux-resourceset-cli {line} >stdout\n"));
+        self.file(
+            "typing",
+            &format!("asked() {{ n=0; until [ \"$(grep -c 'y/N' seen)\" -ge \"$1\" ] || [ $n -ge 400 ]; do n=$((n+1)); sleep 0.05; done; }}\n{typing}\n"),
+        );
+        let script = "script --quiet --flush --return --command 'sh line' seen >/dev/null";
+        let mut ran = self.sh(&format!(
+            "touch seen; sh typing | timeout 60 {script}; code=$?; cat stdout; exit $code"
+        ));
+        // What was on the terminal, without what `script` adds and what was typed.
+        let seen = fs::read_to_string(self.work().join("seen")).unwrap();
+        let seen = seen.replace("\r\n", "\n");
+        ran.stderr = seen
+            .lines()
+            .filter(|line| !line.starts_with("Script "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        ran
+    }
+
+    /// Runs lines at a terminal one after the other, each with the shell that types, and gives what a person would have seen.
+    pub(crate) fn terminal_transcript(&self, lines: &[(&str, &str)]) -> String {
+        let mut out = String::new();
+        for (line, typing) in lines {
+            let ran = self.at_a_terminal(line, typing);
+            out.push_str(&format!(
+                "$ {line}   # {typing}\n{}--- terminal\n{}--- exit {}\n\n",
+                ran.stdout, ran.stderr, ran.code
+            ));
+        }
+        self.tidy(&out)
+    }
+
     /// Starts a command that goes on, and gives its lines as they come.
     pub(crate) fn follow(&self, line: &str) -> Following {
         let mut child = self

@@ -4,6 +4,7 @@
 mod access;
 mod book;
 mod components;
+mod confirm;
 mod docs;
 mod documented;
 mod documents;
@@ -11,8 +12,10 @@ mod every;
 mod fixture;
 mod kinds;
 mod output;
+mod overrides;
 mod plans;
 mod play;
+mod prune;
 mod races;
 mod refusals;
 mod rollback;

@@ -1,8 +1,6 @@
 //! Seen before it is done: plans, the question, the removal budget, protection.
 
-use std::fs;
-
-use crate::fixture::{Ran, World};
+use crate::fixture::World;
 use crate::transcript;
 
 /// A release in the catalog, as a document.
@@ -197,34 +195,10 @@ fn protected_clusters_are_not_deleted() {
     );
 }
 
-/// Runs a command at a terminal, which `script` makes; `typing` is the shell that types.
-fn at_a_terminal(world: &World, line: &str, typing: &str) -> Ran {
-    let _ = fs::remove_file(world.work().join("seen"));
-    world.file("line", &format!("exec flux-resourceset-cli {line} >stdout\n"));
-    world.file(
-        "typing",
-        &format!("asked() {{ n=0; until [ \"$(grep -c 'y/N' seen)\" -ge \"$1\" ] || [ $n -ge 400 ]; do n=$((n+1)); sleep 0.05; done; }}\n{typing}\n"),
-    );
-    let script = "script --quiet --flush --return --command 'sh line' seen >/dev/null";
-    let mut ran = world.sh(&format!(
-        "touch seen; sh typing | timeout 60 {script}; code=$?; cat stdout; exit $code"
-    ));
-    // What was on the terminal, without what `script` adds and what was typed.
-    let seen = fs::read_to_string(world.work().join("seen")).unwrap();
-    let seen = seen.replace("\r\n", "\n");
-    ran.stderr = seen
-        .lines()
-        .filter(|line| !line.starts_with("Script "))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    ran
-}
-
 #[test]
 fn a_person_at_a_terminal_is_asked() {
     let world = world().with("NO_COLOR", "1");
-    let mut transcript = String::new();
-    for (line, typing) in [
+    let transcript = world.terminal_transcript(&[
         ("apply -f release.yaml", "asked 1; echo n"),
         ("apply -f release.yaml", "asked 1; echo"),
         ("apply -f release.yaml", "asked 1; printf '\\004'"),
@@ -233,14 +207,8 @@ fn a_person_at_a_terminal_is_asked() {
         ("apply -f smaller.yaml -o name", "asked 1; echo Yes"),
         ("undo -o name", "asked 1; echo y"),
         ("rollback --to 2 -o name --yes", "true"),
-    ] {
-        let ran = at_a_terminal(&world, line, typing);
-        transcript.push_str(&format!(
-            "$ {line}   # {typing}\n{}--- terminal\n{}--- exit {}\n\n",
-            ran.stdout, ran.stderr, ran.code
-        ));
-    }
-    insta::with_settings!({omit_expression => true}, { insta::assert_snapshot!(world.tidy(&transcript)) });
+    ]);
+    insta::with_settings!({omit_expression => true}, { insta::assert_snapshot!(transcript) });
 }
 
 #[test]
@@ -250,7 +218,7 @@ fn a_yes_confirms_the_removals_that_were_shown() {
     let refused = world.sh("flux-resourceset-cli apply -f smaller.yaml --yes");
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("--confirm-removals 1"), "{}", refused.stderr);
-    let ran = at_a_terminal(&world, "apply -f smaller.yaml -o name", "asked 1; echo y");
+    let ran = world.at_a_terminal("apply -f smaller.yaml -o name", "asked 1; echo y");
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (0, "clusters/dev-1\n"),
@@ -264,8 +232,7 @@ fn what_was_shown_is_what_happens() {
     let world = world();
     // Between the question and the answer somebody takes the component from a cluster.
     let meddle = "flux-resourceset-cli component unassign podinfo --cluster qa-1 >/dev/null";
-    let ran = at_a_terminal(
-        &world,
+    let ran = world.at_a_terminal(
         "apply -f release.yaml -o name",
         &format!("asked 1; {meddle}; echo y; asked 2; echo y"),
     );
@@ -284,8 +251,7 @@ fn what_was_shown_is_what_happens() {
     // And a second thought is heard.
     world.file("release.yaml", &RELEASE.replace("6.5", "6.6"));
     let meddle = "flux-resourceset-cli component assign podinfo --cluster qa-1 >/dev/null";
-    let ran = at_a_terminal(
-        &world,
+    let ran = world.at_a_terminal(
         "apply -f release.yaml -o name",
         &format!("asked 1; {meddle}; echo y; asked 2; echo n"),
     );

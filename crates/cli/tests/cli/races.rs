@@ -73,3 +73,22 @@ fn a_merge_loses_nothing() {
         (&json!("them"), &json!("us"))
     );
 }
+
+#[test]
+fn what_should_be_pruned_may_be_gone_already() {
+    let world = World::demo();
+    world.file(
+        "namespaces.yaml",
+        &world.sh("flux-resourceset-cli export namespaces -o yaml").stdout,
+    );
+    for name in ["one", "two"] {
+        world
+            .sh(&format!("flux-resourceset-cli namespace create {name}"))
+            .json();
+    }
+    let world = meddled(world, "namespace delete one");
+    transcript!(
+        world,
+        "flux-resourceset-cli apply -f namespaces.yaml --prune --kind namespaces -o table"
+    );
+}

@@ -77,7 +77,7 @@ fn undo_looks_for_the_actor_of_its_token() {
     assert!(undone.stderr.ends_with(": namespaces/ours\n"), "{}", undone.stderr);
     assert_eq!(
         undone.json()["changes"],
-        json!([{"kind": "namespaces", "id": "ours", "etag": null}])
+        json!([{"action": "delete", "kind": "namespaces", "id": "ours", "etag": null}])
     );
     let undone = world.sh(&of("bob", "undo"));
     assert!(

@@ -19,7 +19,7 @@ fn selectors_stand_wherever_cluster_does() {
         "flux-resourceset-cli namespace create shared --label a=b -l '!canary,team' --dry-run -o table",
         "flux-resourceset-cli namespace create shared --label a=b -l team=a -o name",
         "flux-resourceset-cli component unassign keda -l team=b -o table",
-        "flux-resourceset-cli component unassign podinfo --cluster dev-1 --cluster dev-2 --drop-patches -o name",
+        "flux-resourceset-cli component unassign podinfo --cluster dev-1 --cluster dev-2 --drop-patches --yes -o name",
         "flux-resourceset-cli cluster list -l team=a -o table",
         "flux-resourceset-cli get clusters -l environment=prod -o name",
     );
@@ -110,7 +110,7 @@ fn assign_keeps_overrides_and_can_set_them() {
         "flux-resourceset-cli component assign podinfo --cluster dev-1 --component-path other --enabled=false -o name",
         "flux-resourceset-cli component where podinfo -l id=dev-1 -o table",
         "flux-resourceset-cli component unassign podinfo --cluster demo-cluster-01 -o name",
-        "flux-resourceset-cli component unassign podinfo --all -o name",
+        "flux-resourceset-cli component unassign podinfo --all --yes -o name",
     );
 }
 
@@ -132,7 +132,7 @@ fn patch_keys_are_set_and_removed() {
 fn patches_for_absent_components_are_reported() {
     transcript!(
         World::fleet(),
-        "flux-resourceset-cli component unassign podinfo -l environment=dev -o name",
+        "flux-resourceset-cli component unassign podinfo -l environment=dev --yes -o name",
         "flux-resourceset-cli component patch podinfo -l 'environment in (dev,prod)' --set a=1 -o name",
         "flux-resourceset-cli component patch podinfo --cluster prod-1 --set a=2 -o name",
         "flux-resourceset-cli component patch podinfo --cluster qa-1 --cluster dev-1 --set a=1 --dry-run -o name",

@@ -79,7 +79,7 @@ const COMMON: [&str; 3] = ["op", "kind", "if_match"];
 const VERBS: [(&str, &[&str]); 8] = [
     ("create", &["id", "value"]),
     ("replace", &["id", "value"]),
-    ("apply", &["id", "value"]),
+    ("apply", &["id", "value", "keep_missing"]),
     ("merge", &["id", "selector", "value"]),
     ("delete", &["id", "cascade"]),
     ("assign", &["id", "cluster", "selector", "value"]),
@@ -100,6 +100,7 @@ struct Wire {
     unset: Option<Vec<String>>,
     cascade: Option<bool>,
     drop_patches: Option<bool>,
+    keep_missing: Option<bool>,
     if_match: Option<String>,
 }
 
@@ -134,8 +135,14 @@ fn read(item: Value) -> Result<Operation, Vec<Violation>> {
     if if_match.is_some() && reader.wire.selector.is_some() {
         reader.refuse("/if_match", "is not allowed with a selector");
     }
+    let keep_missing = reader.wire.keep_missing.unwrap_or_default();
+    if keep_missing && reader.wire.kind != CLUSTERS {
+        reader.refuse("/keep_missing", "is only allowed for clusters");
+    }
     match reader.errors.is_empty() {
-        true => Ok(Operation::new(reader.wire.kind, verb).when(if_match)),
+        true => Ok(Operation::new(reader.wire.kind, verb)
+            .when(if_match)
+            .keeping_missing(keep_missing)),
         false => Err(reader.errors),
     }
 }

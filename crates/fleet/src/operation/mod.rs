@@ -18,6 +18,8 @@ pub struct Operation {
     pub kind: String,
     pub verb: Verb,
     pub if_match: Option<IfMatch>,
+    /// Whether a cluster keeps the arrays of references that its document leaves out; else such a document is refused.
+    pub keep_missing: bool,
     /// What wrote it, if that was not a request.
     pub origin: Option<Arc<str>>,
 }
@@ -117,6 +119,7 @@ impl Operation {
             kind: kind.into(),
             verb,
             if_match: None,
+            keep_missing: false,
             origin: None,
         }
     }
@@ -124,6 +127,12 @@ impl Operation {
     #[must_use]
     pub fn when(mut self, if_match: Option<IfMatch>) -> Self {
         self.if_match = if_match;
+        self
+    }
+
+    #[must_use]
+    pub fn keeping_missing(mut self, keep_missing: bool) -> Self {
+        self.keep_missing = keep_missing;
         self
     }
 

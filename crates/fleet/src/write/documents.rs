@@ -5,12 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::Draft;
-use super::pointers::{Fault, none_or_value};
-use crate::inputs::references;
 use crate::json::{MOST_DEPTH, is_too_deep};
 use crate::kind::schema::fill_defaults;
 use crate::kind::{CLUSTERS, Kind};
-use crate::refusal::{Violation, segment};
+use crate::refusal::Violation;
 
 /// Refuses a value that is nested too deeply to be stored.
 pub(super) fn check_depth(value: &Value) -> Result<(), Violation> {
@@ -70,48 +68,6 @@ impl Draft<'_> {
                 value[array] = json!([]);
             }
         }
-    }
-
-    /// Refuses to replace a cluster by a document that leaves out what the cluster has: a script that is older than a kind must
-    /// not uninstall that kind's definitions.
-    pub(super) fn check_left_out(&self, id: &str, value: &Value) -> Result<(), Fault> {
-        let Some(cluster) = self.now().cluster(id) else {
-            return Ok(());
-        };
-        let detail =
-            |count| format!("the cluster has {count} references that the request leaves out: to remove them, send []");
-        let present = cluster.document().body.parse();
-        let mut errors = self.arrays_lost(&present, |array| value.get(array).is_none(), detail);
-        if cluster.head().protected && value.get("protected").is_none() {
-            let detail = "the cluster is protected and the request leaves this out: to lift the protection, send false";
-            errors.push(Violation::new("/protected", detail));
-        }
-        none_or_value(errors)
-    }
-
-    /// Refuses a patch that clears an array of references with null: a client that writes its empty lists as null must not
-    /// uninstall everything.
-    pub(super) fn check_null_references(&self, present: &Value, patch: &Value) -> Result<(), Fault> {
-        let is_cleared = |array: &str| patch.get(array).is_some_and(Value::is_null);
-        let detail = |count| {
-            format!("null would remove all {count} references: remove each with \"$patch\": \"delete\", or PUT []")
-        };
-        none_or_value(self.arrays_lost(present, is_cleared, detail))
-    }
-
-    /// A violation for each array of references that a cluster has and a request would lose.
-    fn arrays_lost(
-        &self,
-        present: &Value,
-        is_lost: impl Fn(&str) -> bool,
-        detail: impl Fn(usize) -> String,
-    ) -> Vec<Violation> {
-        let lost = self.now().kinds().definitions().filter_map(|kind| {
-            let array = kind.references.as_deref()?;
-            let count = references(kind, present).len();
-            (count > 0 && is_lost(array)).then(|| Violation::new(segment(array), detail(count)))
-        });
-        lost.collect()
     }
 }
 

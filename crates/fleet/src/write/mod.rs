@@ -7,6 +7,7 @@
 mod checks;
 mod documents;
 mod kinds;
+mod left_out;
 mod names;
 mod pointers;
 mod verbs;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::left_out::LeftOut;
 use self::pointers::Fault;
 use crate::json::Json;
 use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, RELEASED_NAMES};
@@ -106,6 +108,8 @@ struct Draft<'a> {
     /// Whether kinds were put into effect before, in this write.
     kinds_settled: bool,
     kind_failures: Failures,
+    /// What the documents of clusters leave out.
+    left_out: LeftOut,
     /// How many resources were put so far, or the equivalent in other work.
     work: usize,
 }
@@ -122,6 +126,7 @@ impl<'a> Draft<'a> {
             kinds_pending: false,
             kinds_settled: false,
             kind_failures: Vec::new(),
+            left_out: LeftOut::default(),
             work: 0,
         }
     }
@@ -147,10 +152,15 @@ impl<'a> Draft<'a> {
                 break;
             }
         }
-        match refused {
-            None => Ok(()),
-            Some(refusal) if refusal.reason == Reason::Invalid => Err(Refusal::invalid(refusal.errors)),
-            Some(refusal) => Err(refusal),
+        let errors = match refused {
+            None => Vec::new(),
+            Some(refusal) if refusal.reason == Reason::Invalid => refusal.errors,
+            Some(refusal) => return Err(refusal),
+        };
+        let errors: Vec<_> = self.left_out.violations().chain(errors).collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::invalid(errors)),
         }
     }
 

@@ -71,10 +71,13 @@ impl Draft<'_> {
 
     fn replace(&mut self, kind: &Kind, id: &str, value: &Value) -> Result<(), Fault> {
         self.check_version(&kind.name, id)?;
-        if &*kind.name == CLUSTERS {
-            self.check_left_out(id, value)?;
-        }
         let mut value = value.clone();
+        if &*kind.name == CLUSTERS {
+            if self.operation().keep_missing {
+                self.keep_left_out(id, &mut value);
+            }
+            self.check_left_out(id, &value)?;
+        }
         let id = self.complete(kind, Some(id), &mut value).map_err(Fault::Value)?;
         self.put_as_sent(kind, id, value)
     }

@@ -13,6 +13,7 @@ use fleet::log::Revision;
 use fleet::refusal::{Violation, quote, segment};
 use fleet::snapshot::{Cluster, Poll};
 use resourceset::{Bundle, Rendered, Step};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::App;
@@ -228,8 +229,25 @@ fn diagnose(fleet: &Fleet, rendered: &[Rendered<'_>]) -> Vec<Diagnostic> {
     found
 }
 
+/// What a change does to the objects of one cluster.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectsEffect {
+    /// By the names of the objects.
+    pub names: ListEffect,
+    /// The objects themselves, sorted by name.
+    pub manifests: Vec<ManifestChange>,
+}
+
+/// An object that changes: as it was, and as it will be.
+#[derive(Clone, Debug, Serialize)]
+pub struct ManifestChange {
+    id: String,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
 /// What a change does to the objects of the cluster with a DNS name.
-pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, dns: &str) -> Result<ListEffect, String> {
+pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, dns: &str) -> Result<ObjectsEffect, String> {
     let objects = |fleet: &Fleet| -> Result<BTreeMap<String, Value>, String> {
         let mut objects = BTreeMap::new();
         let Some(cluster) = fleet.cluster_at(dns) else {
@@ -242,21 +260,35 @@ pub fn compare(templates: &Bundle, before: &Fleet, after: &Fleet, dns: &str) -> 
         }
         Ok(objects)
     };
-    let (old, new) = (objects(before)?, objects(after)?);
-    let mut effect = ListEffect::default();
-    for (id, object) in &old {
-        let fields = match new.get(id) {
-            Some(now) => differences(Some(object), Some(now)),
-            None => {
-                effect.removed.push(id.clone());
-                continue;
+    let (mut old, new) = (objects(before)?, objects(after)?);
+    let mut effect = ObjectsEffect::default();
+    for (id, after) in new {
+        let before = old.remove(&id);
+        match &before {
+            Some(before) => {
+                let fields = differences(Some(before), Some(&after));
+                if fields.is_empty() {
+                    continue;
+                }
+                effect.names.changed.push(InputEffect { id: id.clone(), fields });
             }
-        };
-        if !fields.is_empty() {
-            effect.changed.push(InputEffect { id: id.clone(), fields });
+            None => effect.names.added.push(id.clone()),
         }
+        effect.manifests.push(ManifestChange {
+            id,
+            before,
+            after: Some(after),
+        });
     }
-    effect.added = new.into_keys().filter(|id| !old.contains_key(id)).collect();
+    effect.names.removed = old.keys().cloned().collect();
+    effect
+        .manifests
+        .extend(old.into_iter().map(|(id, before)| ManifestChange {
+            id,
+            before: Some(before),
+            after: None,
+        }));
+    effect.manifests.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(effect)
 }
 

@@ -27,7 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fleet::Fleet;
 use fleet::budget::Recent;
-use fleet::effect::{Effect, ListEffect};
+use fleet::effect::Effect;
 use fleet::judge::{Detail, Guard, judge};
 use fleet::log::{Digest, Revision, RevisionRecord};
 use fleet::refusal::Removals;
@@ -36,6 +36,7 @@ use store::Store;
 use tokio::sync::{Semaphore, watch};
 
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
+use self::manifests::ObjectsEffect;
 use self::reads::Turn;
 use crate::config::{Config, Mode};
 use crate::metrics::Metrics;
@@ -89,7 +90,7 @@ pub struct Plan {
     pub record: RevisionRecord,
     pub effect: Effect,
     /// The change of the Kubernetes objects of each cluster on the requested page, or why they cannot be rendered.
-    pub objects: Vec<Result<ListEffect, String>>,
+    pub objects: Vec<Result<ObjectsEffect, String>>,
     /// Identifies the effect, independent of the base.
     pub digest: Digest,
     pub removals: Removals,

@@ -40,12 +40,12 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     for (n, cluster) in clusters.enumerate() {
         let mut text = serde_json::to_string(&cluster).unwrap_or_default();
         if let Some(objects) = objects.next() {
-            let objects = match objects {
-                Ok(objects) => json!(objects),
-                Err(error) => json!({"error": error}),
+            let (names, manifests) = match objects {
+                Ok(objects) => (json!(objects.names), json!(objects.manifests)),
+                Err(error) => (json!({"error": error}), json!([])),
             };
             text.truncate(text.len() - 1);
-            text.push_str(&format!(r#","objects":{objects}}}"#));
+            text.push_str(&format!(r#","objects":{names},"manifests":{manifests}}}"#));
         }
         out.text(if n > 0 { "," } else { "" })?;
         out.text(&text)?;

@@ -57,7 +57,10 @@ pub fn written(status: StatusCode, fleet: &Fleet, kind: &str, id: &str) -> Reply
 pub fn changes(written: &Written) -> Response {
     let changes = written.changes.iter().map(|change| {
         let document = written.fleet.document(&change.kind, &change.id);
-        json!({"kind": change.kind, "id": change.id, "etag": document.map(|document| document.etag.to_string())})
+        json!({
+            "action": change.action(), "kind": change.kind, "id": change.id,
+            "etag": document.map(|document| document.etag.to_string()),
+        })
     });
     let changes: Vec<_> = changes.collect();
     axum::Json(json!({"revision": written.revision, "changes": changes})).into_response()

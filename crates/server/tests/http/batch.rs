@@ -50,8 +50,10 @@ async fn a_batch_is_one_revision_and_returns_the_new_versions() {
             "clusters/demo-cluster-01"
         ]
     );
+    let actions: Vec<_> = changes.iter().map(|one| one["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["create", "create", "delete", "create", "update"]);
     for (change, name) in changes.iter().zip(&names) {
-        assert_eq!(change.as_object().unwrap().len(), 3, "{change}");
+        assert_eq!(change.as_object().unwrap().len(), 4, "{change}");
         let now = app.get(format!("/{name}")).await;
         match now.status {
             404 => assert_eq!(change["etag"], json!(null), "{name}"),
@@ -674,4 +676,60 @@ async fn writers_at_the_same_time_each_get_a_revision_of_their_own() {
     }
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 409, 409, 409, 409, 409, 409, 409]);
+}
+
+/// Documents that are older than a kind: the same problem of many clusters is one problem, and there is a way to go on.
+#[tokio::test]
+async fn arrays_that_documents_leave_out_are_refused_once_or_kept() {
+    let app = TestApp::start().await;
+    let cluster = |n: usize| bare(&format!("c-{n:03}"));
+    let mut operations = Vec::new();
+    for n in 0..250 {
+        let mut cluster = cluster(n);
+        cluster["namespaces"] = json!([{"id": "podinfo"}, {"id": "traefik"}]);
+        cluster["rolebindings"] = json!([{"id": "dev-readers"}]);
+        operations.push(create("clusters", cluster));
+    }
+    app.batch(json!(operations)).await;
+    let older = |n: usize, keep: bool| {
+        let mut value = cluster(n);
+        value["environment"] = json!("qa");
+        value["rolebindings"] = json!([]);
+        let mut operation = json!({"op": "apply", "kind": "clusters", "value": value});
+        if keep {
+            operation["keep_missing"] = true.into();
+        }
+        operation
+    };
+    // More clusters than a refusal has problems: all are counted.
+    let wrong = json!({"op": "create", "kind": "namespaces", "value": {"id": "Not_Ok"}});
+    let all: Vec<Value> = (0..250).map(|n| older(n, false)).chain([wrong]).collect();
+    let problem = refused(&app, json!(all), 422, "invalid").await;
+    assert_eq!(
+        pointers(&problem),
+        ["/operations/0/value/namespaces", "/operations/250/value/id"]
+    );
+    assert_eq!(
+        problem["errors"][0]["detail"],
+        "250 clusters (c-000, c-001, c-002, c-003, c-004 and 245 more) have 500 references that the request leaves out: to remove \
+         them, send []; to keep them, set \"keep_missing\""
+    );
+    let all: Vec<Value> = (0..250).map(|n| older(n, true)).collect();
+    let confirmed = app
+        .post("/batch", &json!({ "operations": all }))
+        .header("x-confirm-removals", "250")
+        .await;
+    assert_eq!(confirmed.expect(200).json()["changes"].as_array().unwrap().len(), 250);
+    let kept = app.get("/clusters/c-007").await.json();
+    assert_eq!(kept["namespaces"], json!([{"id": "podinfo"}, {"id": "traefik"}]));
+    assert_eq!(kept["rolebindings"], json!([]), "what the document says is done");
+    // A cluster that is not there has nothing to keep; other kinds and verbs have nothing to leave out.
+    let new = json!({"op": "apply", "kind": "clusters", "value": bare("new"), "keep_missing": true});
+    app.batch(json!([new])).await;
+    let namespace = json!({"op": "apply", "kind": "namespaces", "value": {"id": "x"}, "keep_missing": true});
+    let problem = refused(&app, json!([namespace]), 422, "invalid").await;
+    assert_eq!(pointers(&problem), ["/operations/0/keep_missing"]);
+    let replace = json!({"op": "replace", "kind": "clusters", "value": bare("new"), "keep_missing": true});
+    let problem = refused(&app, json!([replace]), 422, "invalid").await;
+    assert_eq!(pointers(&problem), ["/operations/0/keep_missing"]);
 }

@@ -118,6 +118,22 @@ async fn a_plan_warns_of_what_will_stall_and_shows_objects() {
     );
     assert_eq!(objects["changed"][1]["id"], "HelmRelease/flux-system/platform-podinfo");
     assert_eq!(objects["changed"].as_array().unwrap().len(), 2, "{objects}");
+    let manifests = plan["clusters"][0]["manifests"].as_array().unwrap();
+    assert_eq!(manifests.len(), 4, "{manifests:?}");
+    let (before, after) = (&manifests[0]["before"], &manifests[0]["after"]);
+    assert_eq!(manifests[0]["id"], objects["changed"][0]["id"]);
+    assert_eq!(
+        (&before["kind"], &after["kind"]),
+        (&json!("ConfigMap"), &json!("ConfigMap"))
+    );
+    assert_eq!(
+        (&before["data"]["replicaCount"], &after["data"]["replicaCount"]),
+        (&json!("2"), &json!("5"))
+    );
+    for (list, version) in [("added", "before"), ("removed", "after")] {
+        let one = manifests.iter().find(|one| one["id"] == objects[list][0]).unwrap();
+        assert_eq!(one[version], Value::Null, "{list}");
+    }
     for list in ["added", "removed"] {
         let ids = objects[list].as_array().unwrap();
         let prefix = format!("ConfigMap/flux-system/values-podinfo-{DEMO}-");

@@ -10,6 +10,7 @@ use crate::args::fields::{field_arg, field_values};
 use crate::args::target::{Target, target_args};
 use crate::args::{WriteArgs, complete, given, switch};
 use crate::client::{Conditions, Operation};
+use crate::confirm::note_restart;
 use crate::error::{ApiError, Failure};
 use crate::kinds::{Field, Kind, Kinds};
 use crate::session::{ATTEMPTS, Session, blame, text};
@@ -123,6 +124,7 @@ impl Wanted<'_> {
                 Err(error) if error.is("exists") => return Err(self.exists(blame(&operations, error))),
                 Err(error) => return Err(blame(&operations, error)),
             }
+            note_restart(session, how);
         }
     }
 
@@ -170,7 +172,7 @@ impl Wanted<'_> {
 
     /// Fails if the operations would change the resource. The server compares, since it fills in the defaults.
     fn refuse_difference(&self, session: &Session<'_>, operations: &[Operation]) -> Result<(), Failure> {
-        let reply = match session.client.batch(operations, None, &Conditions::dry_run()) {
+        let reply = match session.client.batch(operations, None, &Conditions::dry_run(false)) {
             Ok(reply) => reply,
             // It changed since it was read; the write that follows fails too, and starts over.
             Err(error) if error.is("stale") => return Ok(()),

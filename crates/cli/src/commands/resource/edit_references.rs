@@ -10,6 +10,7 @@ use super::{id, label};
 use crate::args::WriteArgs;
 use crate::args::target::Target;
 use crate::client::{Operation, with_query};
+use crate::confirm::note_restart;
 use crate::error::Failure;
 use crate::kinds::Kind;
 use crate::session::{ATTEMPTS, Session, blame, missing, text};
@@ -25,28 +26,41 @@ pub(super) fn overrides<'a>(kind: &'a Kind, reference: &'a Value) -> impl Iterat
     kind.overridable.iter().filter_map(move |field| set(&field.name))
 }
 
-/// Changes references that exist; `change` returns the new values of one, or none to leave it. The API's `assign` also creates
+/// What happens to one reference: its new values, and what the user should know about them.
+pub(super) struct Edit {
+    pub(super) values: Map<String, Value>,
+    pub(super) warning: Option<String>,
+}
+
+impl From<Map<String, Value>> for Edit {
+    fn from(values: Map<String, Value>) -> Edit {
+        Edit { values, warning: None }
+    }
+}
+
+/// Changes references that exist; `change` returns the edit of one, or none to leave it. The API's `assign` also creates
 /// references, so each operation names the version of the cluster that has the reference; if one has changed since, all are
 /// read again.
 pub(super) fn edit(
     session: &Session<'_>,
     kind: &Kind,
     matches: &ArgMatches,
-    change: impl Fn(&Value) -> Option<Map<String, Value>>,
+    change: impl Fn(&Value) -> Option<Edit>,
 ) -> Result<(), Failure> {
     let (id, target, how) = (id(matches), Target::read(matches)?, WriteArgs::read(matches)?);
     let mut attempt = 1;
     loop {
         let found = find(session, &target, attempt > 1)?;
-        let operations = operations(session, kind, id, &target, &found, &change)?;
+        let (operations, warnings) = operations(session, kind, id, &target, &found, &change)?;
         if operations.is_empty() {
             return session.show_unchanged(&how);
         }
-        match session.write(&operations, &how) {
+        match session.write_with_warnings(&operations, &how, &warnings) {
             Ok(outcome) => return session.show(&outcome),
             Err(error) if error.is("stale") && attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(blame(&operations, error)),
         }
+        note_restart(session, &how);
     }
 }
 
@@ -56,25 +70,28 @@ struct Found {
     etag: String,
 }
 
-/// One operation for each reference that changes. A named cluster must have the reference; of selected clusters, at least one.
+/// One operation for each reference that changes, and the warnings. A named cluster must have the reference; of selected clusters, at least one.
 fn operations(
     session: &Session<'_>,
     kind: &Kind,
     id: &str,
     target: &Target,
     found: &[Found],
-    change: &impl Fn(&Value) -> Option<Map<String, Value>>,
-) -> Result<Vec<Operation>, Failure> {
-    let mut operations = Vec::new();
+    change: &impl Fn(&Value) -> Option<Edit>,
+) -> Result<(Vec<Operation>, Vec<Value>), Failure> {
+    let (mut operations, mut warnings) = (Vec::new(), Vec::new());
     let mut assigned = 0;
     for Found { cluster, etag } in found {
         let name = text(&cluster["id"]);
         match reference(kind, id, cluster) {
             Some(reference) => {
                 assigned += 1;
-                if let Some(value) = change(reference) {
+                if let Some(Edit { values, warning }) = change(reference) {
+                    warnings.extend(
+                        warning.map(|detail| json!({"cluster": name, "kind": kind.name, "id": id, "detail": detail})),
+                    );
                     let body = json!({
-                        "op": "assign", "kind": kind.name, "id": id, "cluster": name, "value": value, "if_match": etag,
+                        "op": "assign", "kind": kind.name, "id": id, "cluster": name, "value": values, "if_match": etag,
                     });
                     operations.push(Operation::new(format!("{} on {name}", label(kind, id)), body));
                 }
@@ -87,7 +104,7 @@ fn operations(
     }
     match assigned {
         0 => Err(not_assigned(session, kind, id, "to any of these clusters")?),
-        _ => Ok(operations),
+        _ => Ok((operations, warnings)),
     }
 }
 

@@ -40,5 +40,5 @@ fn switch(session: &Session<'_>, kind: &Kind, matches: &ArgMatches, on: bool) ->
         .into_iter()
         .map(|(name, off)| (name.to_owned(), (off != on).into()))
         .collect();
-    edit_references::edit(session, kind, matches, |_| Some(values.clone()))
+    edit_references::edit(session, kind, matches, |_| Some(values.clone().into()))
 }

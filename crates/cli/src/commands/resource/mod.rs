@@ -11,6 +11,7 @@ mod enable;
 mod get;
 mod history;
 mod list;
+mod maps;
 mod r#override;
 mod patch;
 mod pins;
@@ -29,6 +30,7 @@ use crate::args::target::target_args;
 use crate::args::{WriteArgs, complete, given};
 use crate::cli::family_name;
 use crate::client::Operation;
+use crate::confirm::NAMED_HELP;
 use crate::error::{ApiError, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::session::{Session, blame, missing};
@@ -117,7 +119,7 @@ fn id(matches: &ArgMatches) -> &str {
 }
 
 fn write_args(command: Command) -> Command {
-    WriteArgs::augment_args(command)
+    WriteArgs::augment_args(command).after_help(NAMED_HELP)
 }
 
 /// A write to the references of clusters; only kinds that clusters refer to have it.

@@ -1,12 +1,15 @@
 //! `KIND override`.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use fleet::refusal::some_of;
 use serde_json::{Map, Value};
 
-use super::{Verb, edit_references, noun, on_clusters};
+use super::edit_references::{self, Edit};
+use super::{Verb, id, maps, noun, on_clusters};
 use crate::args::fields::{field_arg, field_name, field_values};
+use crate::args::switch;
 use crate::error::Failure;
-use crate::kinds::{Field, Kind, Kinds};
+use crate::kinds::{Field, Form, Kind, Kinds};
 use crate::session::Session;
 
 pub(super) const VERB: Verb = Verb {
@@ -33,7 +36,12 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     let fields = kind.overridable.iter().map(|field| field_arg(field, false));
     let names = kind.overridable.iter().map(Field::arg).chain(["clear".to_owned()]);
     let group = ArgGroup::new("values").args(names).required(true).multiple(true);
-    Some(on_clusters(command, kind, about)?.args(fields).arg(clear).group(group))
+    let command = on_clusters(command, kind, about)?.args(fields).arg(clear).group(group);
+    let merge = "Merge a map, key by key, with the value in force, instead of replacing it; null removes a key";
+    Some(match has_maps(kind) {
+        true => command.arg(switch("merge", merge)),
+        false => command,
+    })
 }
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
@@ -46,12 +54,56 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
             return Err(Failure::usage(format!("\"{field}\" is both set and cleared")));
         }
     }
-    // Clearing a field that has no override would only remove a null.
+    let merge = has_maps(kind) && matches.get_flag("merge");
+    // The definition matters only for maps, where the override replaces its keys.
+    let definition = match values.values().any(Value::is_object) {
+        true => session.client.find(&kind.name, id(matches))?.map(|found| found.value),
+        false => None,
+    };
+    let definition = definition.unwrap_or_default();
     edit_references::edit(session, kind, matches, |reference| {
-        let wanted = values
-            .iter()
-            .filter(|(name, value)| !value.is_null() || !reference[name.as_str()].is_null());
-        let wanted: Map<_, _> = wanted.map(|(name, value)| (name.clone(), value.clone())).collect();
-        (!wanted.is_empty()).then_some(wanted)
+        let edit = overridden(&values, reference, &definition, merge);
+        (!edit.values.is_empty()).then_some(edit)
     })
+}
+
+/// Whether a field that can be overridden is a map.
+fn has_maps(kind: &Kind) -> bool {
+    let is_map = |field: &Field| matches!(field.form, Form::Json | Form::Pairs);
+    kind.overridable.iter().any(is_map)
+}
+
+/// The new overrides of one reference.
+fn overridden(values: &Map<String, Value>, reference: &Value, definition: &Value, merge: bool) -> Edit {
+    let mut edit = Edit::from(Map::new());
+    let mut lost: Vec<String> = Vec::new();
+    for (name, value) in values {
+        let present = &reference[name.as_str()];
+        // Clearing a field that has no override would only remove a null.
+        if value.is_null() && present.is_null() {
+            continue;
+        }
+        let in_force = if present.is_null() {
+            &definition[name.as_str()]
+        } else {
+            present
+        };
+        let value = match (value, in_force) {
+            (Value::Object(_), Value::Object(_)) if merge => maps::merged(in_force, value),
+            (Value::Object(_), Value::Object(_)) => {
+                let keys = maps::lost_keys(in_force, value);
+                lost.extend(keys.iter().map(|key| format!("{name}{key}")));
+                value.clone()
+            }
+            _ => value.clone(),
+        };
+        edit.values.insert(name.clone(), maps::patch(present, &value));
+    }
+    if !lost.is_empty() {
+        edit.warning = Some(format!(
+            "loses {}: the override replaces the whole map; --merge keeps the other keys",
+            some_of(&lost)
+        ));
+    }
+    edit
 }

@@ -29,6 +29,6 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
     edit_references::edit(session, kind, matches, |reference| {
         let pinned = edit_references::overrides(kind, reference).map(|(name, _)| (name.to_owned(), Value::Null));
         let pinned: Map<_, _> = pinned.collect();
-        (!pinned.is_empty()).then_some(pinned)
+        (!pinned.is_empty()).then(|| pinned.into())
     })
 }

@@ -73,6 +73,11 @@ fn difference() -> Value {
 
 fn cluster_effect() -> Value {
     let failed = object(&["error"], json!({"error": text()}));
+    let version = json!({"type": "object", "nullable": true});
+    let manifest = object(
+        &["id", "before", "after"],
+        json!({"id": text(), "before": version, "after": version}),
+    );
     let properties = json!({
         "id": text(), "dns": text(), "environment": text(),
         "deleted": described("Whether the change deletes the cluster.", flag()),
@@ -81,6 +86,7 @@ fn cluster_effect() -> Value {
             "description": "With manifests=true: the Kubernetes objects, as Kind/namespace/name.",
             "anyOf": [list_effect(), failed],
         },
+        "manifests": described("With manifests=true: the same objects, whole, before and after.", array(manifest)),
     });
     let required = ["id", "dns", "environment", "deleted", "inputs"];
     described(

@@ -14,7 +14,12 @@ use crate::http::openapi::schemas::{
 const OPERATIONS: [(&str, &str, &[&str], &[&str]); 8] = [
     ("create", "Create a resource.", &["value"], &["id"]),
     ("replace", "Replace a resource.", &["value"], &["id"]),
-    ("apply", "Create or replace a resource.", &["value"], &["id"]),
+    (
+        "apply",
+        "Create or replace a resource.",
+        &["value"],
+        &["id", "keep_missing"],
+    ),
     (
         "merge",
         "Change parts of one resource, or of the clusters that match a selector.",
@@ -60,6 +65,11 @@ fn operation_field(name: &str) -> Value {
         "set" => described("Values by their paths.", any_object()),
         "unset" => described("Paths to remove.", array(text())),
         "cascade" => described("Also remove the references to it.", flag()),
+        "keep_missing" => described(
+            "For clusters: keep the arrays of references that the document leaves out; else a document that leaves out one \
+             that is not empty is refused.",
+            flag(),
+        ),
         _ => described("Also remove the patches that the clusters have for it.", flag()),
     }
 }
@@ -92,8 +102,9 @@ pub fn batch_schemas() -> impl Iterator<Item = (String, Value)> {
 
 /// The revision of a write, and the new version of each resource that it changed.
 fn written() -> Value {
-    let change = json!({"kind": text(), "id": text(), "etag": {"type": "string", "nullable": true}});
-    let change = object(&["kind", "id", "etag"], change);
+    let action = json!({"type": "string", "enum": ["create", "update", "delete"]});
+    let change = json!({"action": action, "kind": text(), "id": text(), "etag": {"type": "string", "nullable": true}});
+    let change = object(&["action", "kind", "id", "etag"], change);
     object(
         &["revision", "changes"],
         json!({"revision": integer(), "changes": array(change)}),
