@@ -85,7 +85,8 @@ taken() { "$cli" component get "$1-web" -o name >/dev/null 2>&1 || "$cli" namesp
 remove() { # NAME: its clusters, then the definitions that they used
   local id
   for id in $("$cli" cluster list -l "play=$1" -o jsonpath='{range .items[*]}{.id}{"\n"}{end}'); do
-    "$cli" cluster delete "$id" --confirm-removals 1 --reason "play: tidy up" -o json >/dev/null
+    # Without a terminal on stdin, the command does not ask.
+    "$cli" cluster delete "$id" --confirm-removals 1 --reason "play: tidy up" -o json </dev/null >/dev/null
   done
   "$cli" delete component "$1-web" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
   "$cli" delete namespace "$1-web" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
@@ -242,7 +243,7 @@ shown "flux-resourceset-cli changes --after $((joined - 1))"
 "$cli" changes --after "$((joined - 1))" -o jsonpath="$log"
 
 title "A cluster is decommissioned"
-fleet cluster delete "$dev" --confirm-removals 1 --reason "end of play"
+fleet cluster delete "$dev" --yes --confirm-removals 1 --reason "end of play"
 say "Now the list is empty on purpose: Flux removes everything that it made there."
 poll "$dev.example.com" platform-components
 changed "$dev" 8

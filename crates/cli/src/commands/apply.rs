@@ -43,9 +43,10 @@ pub(crate) fn run(session: &Session<'_>, args: &ApplyArgs) -> Result<(), Failure
         let outcome = send(session, &operations, &how).map_err(|error| blame(&operations, error))?;
         return session.show(&outcome);
     }
+    let files = args.documents.read(session, args.selector.as_deref())?;
     let mut attempt = 1;
     loop {
-        let wanted = args.documents.wanted(session, args.selector.as_deref())?;
+        let wanted = files.wanted(session)?;
         match send(session, &wanted.operations, &args.how) {
             Ok(outcome) => return session.show(&outcome),
             // What should be pruned was deleted meanwhile.

@@ -6,7 +6,7 @@ use fleet::kind::KINDS;
 use super::plan;
 use crate::args::target::selector;
 use crate::client::with_query;
-use crate::documents::{DocumentArgs, PRUNE, WHOLE_DOCUMENTS, Wanted};
+use crate::documents::{DocumentArgs, Files, PRUNE, WHOLE_DOCUMENTS};
 use crate::error::Failure;
 use crate::plan::Plan;
 use crate::session::{Session, unknown_revision};
@@ -48,10 +48,10 @@ pub(crate) fn run(session: &Session<'_>, args: &DiffArgs) -> Result<bool, Failur
             ));
         }
         None => {
-            let wanted = args.documents.wanted(session, selector)?;
-            let mut plan = plan::of(session, &wanted, args.manifests)?;
+            let files = args.documents.read(session, selector)?;
+            let mut plan = plan::of(session, &files.wanted(session)?, args.manifests)?;
             if !args.documents.prunes() {
-                plan.only_on_server(only_on_server(session, &wanted, &plan)?);
+                plan.only_on_server(only_on_server(session, &files, &plan)?);
             }
             plan.show(session.printer)?;
             plan
@@ -74,11 +74,10 @@ fn between(session: &Session<'_>, from: u64, args: &DiffArgs) -> Result<Plan, Fa
 }
 
 /// How many resources of each kind the files do not hold. Documents that the plan does not create are on the server.
-fn only_on_server(session: &Session<'_>, wanted: &Wanted, plan: &Plan) -> Result<Vec<(String, u64)>, Failure> {
+fn only_on_server(session: &Session<'_>, files: &Files<'_>, plan: &Plan) -> Result<Vec<(String, u64)>, Failure> {
     let mut found = Vec::new();
     for kind in session.kinds()?.iter().filter(|kind| kind.name != KINDS) {
-        let held = wanted.held.get(&kind.name).copied().unwrap_or_default();
-        let present = held.saturating_sub(plan.created(&kind.name));
+        let present = files.held(&kind.name).saturating_sub(plan.created(&kind.name));
         let more = session.client.count(&kind.name)?.saturating_sub(present);
         if more > 0 {
             found.push((kind.name.clone(), more));

@@ -18,8 +18,8 @@ const INTRODUCTION: &str = "\
 Every command of `flux-resourceset-cli`, with the built-in kinds. A kind that is added to the server gets the same commands as
 `namespace`, with flags from its schema. A program that was built earlier has them too: it reads the kinds from `GET /kinds`.
 
-**Output.** On a terminal, a table; piped, or with `-o json`, JSON and nothing else. A write prints `{\"revision\", \"changes\": [{\"kind\",
-\"id\", \"etag\"}]}`. A dry run prints `{\"dry_run\": true, \"base\", \"changes\": [{\"action\", \"kind\", \"id\", \"fields\": [{\"pointer\", \"before\",
+**Output.** On a terminal, a table; piped, or with `-o json`, JSON and nothing else. A write prints `{\"revision\", \"changes\": [{\"action\",
+\"kind\", \"id\", \"etag\"}]}`. A dry run prints `{\"dry_run\": true, \"base\", \"changes\": [{\"action\", \"kind\", \"id\", \"fields\": [{\"pointer\", \"before\",
 \"after\"}]}], \"plan\", \"clusters\", \"totals\", \"removals\", \"warnings\"}`, where pointers name references by their id. `plan` prints the
 plan as the server returns it; `diff --from` prints the same shape, with whole documents under `changes`. `--watch` and `--follow`
 print one JSON document per line.
@@ -33,9 +33,10 @@ for every cluster.
 
 **Safety.** A write that depends on data that was read sends the version of that data. If the version has changed, the command reads
 again or refuses. `--dry-run` shows the effect of any write on the clusters, and `--if-plan DIGEST` makes exactly these changes or
-none. `apply`, `rollback` and `undo` show their plan and ask at a terminal; in CI, `--yes` skips the question. A write that removes
-something from more clusters than the server's removal budget is refused until `--confirm-removals N` gives their number. `undo`
-undoes the last revision.
+none. At a terminal, `apply`, `rollback` and `undo` show their plan and ask; every other write does so if it reaches more than one
+cluster or removes something. `--yes` skips the question. Without a terminal, `--yes` is needed to remove something: for `apply`,
+`rollback` and `undo` from any cluster, for other writes from more than one. A write that removes something from more clusters than
+the server's removal budget is refused until `--confirm-removals N` gives their number. `undo` undoes the last revision.
 ";
 
 pub(crate) fn run(printer: &Printer) -> Result<(), Failure> {

@@ -39,7 +39,10 @@ pub(crate) struct PlanArgs {
 }
 
 pub(crate) fn run(session: &Session<'_>, args: &PlanArgs) -> Result<(), Failure> {
-    let wanted = args.documents.wanted(session, args.selector.as_deref())?;
+    let wanted = args
+        .documents
+        .read(session, args.selector.as_deref())?
+        .wanted(session)?;
     let plan = of(session, &wanted, args.manifests)?;
     if let Some(path) = &args.out {
         PlanFile::new(&plan, &wanted.operations).write(path)?;

@@ -103,8 +103,12 @@ fn collect(path: &Path, reading: Reading, files: &mut Vec<PathBuf>) -> Result<()
     Ok(())
 }
 
-/// Whether a folder, or one within it, has files that could hold documents.
+/// Whether a folder, or one within it, has files that could hold documents. Hidden folders, as `.github`, hold none.
 fn has_documents(folder: &Path) -> Result<bool, Failure> {
+    let name = folder.file_name().unwrap_or_default();
+    if name.to_string_lossy().starts_with('.') {
+        return Ok(false);
+    }
     let mut files = Vec::new();
     let reading = Reading {
         recursive: true,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::files::read;
 pub(crate) use self::prune::AFTER_HELP as PRUNE;
-pub(crate) use self::wanted::{DocumentArgs, Wanted};
+pub(crate) use self::wanted::{DocumentArgs, Files, Wanted};
 use crate::client::Operation;
 use crate::error::{Code, Failure};
 use crate::session::Session;

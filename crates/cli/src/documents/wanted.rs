@@ -1,6 +1,5 @@
 //! What `apply`, `plan` and `diff` make of files: documents that are applied, and resources that are pruned.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
@@ -31,11 +30,15 @@ pub(crate) struct DocumentArgs {
     prune: PruneArgs,
 }
 
+/// The documents of files, and what may be pruned.
+pub(crate) struct Files<'a> {
+    applied: Vec<Applied>,
+    prune: Option<Prune<'a>>,
+}
+
 /// The operations of files: documents that are applied, and resources that are pruned.
 pub(crate) struct Wanted {
     pub(crate) operations: Vec<Operation>,
-    /// How many documents of each kind there are.
-    pub(crate) held: BTreeMap<String, u64>,
     /// How many of the operations are deletions.
     pruned: usize,
 }
@@ -45,35 +48,44 @@ impl DocumentArgs {
         self.prune.prune
     }
 
-    /// Reads the files and, to prune, the lists of the server.
-    pub(crate) fn wanted(&self, session: &Session<'_>, selector: Option<&str>) -> Result<Wanted, Failure> {
+    /// Reads the files.
+    pub(crate) fn read<'a>(&self, session: &'a Session<'_>, selector: Option<&'a str>) -> Result<Files<'a>, Failure> {
         let prune = Prune::read(session, &self.prune, selector)?;
         let reading = Reading {
             recursive: self.recursive,
             complete: prune.is_some(),
         };
-        let mut all = Applied::read_all(session, &read_as(&self.filename, reading)?)?;
-        let deletions = match &prune {
-            Some(prune) => prune.operations(session, &all)?,
-            None => Vec::new(),
-        };
-        let mut held = BTreeMap::new();
-        for applied in &mut all {
-            *held.entry(applied.kind.clone()).or_default() += 1;
-            if self.keep_missing && applied.kind == CLUSTERS {
-                applied.operation.body["keep_missing"] = true.into();
+        let mut applied = Applied::read_all(session, &read_as(&self.filename, reading)?)?;
+        if self.keep_missing {
+            for cluster in applied.iter_mut().filter(|applied| applied.kind == CLUSTERS) {
+                cluster.operation.body["keep_missing"] = true.into();
             }
         }
-        let (documents, pruned) = (all.len(), deletions.len());
+        Ok(Files { applied, prune })
+    }
+}
+
+impl Files<'_> {
+    /// The operations; to prune, the lists of the server are read.
+    pub(crate) fn wanted(&self, session: &Session<'_>) -> Result<Wanted, Failure> {
+        let deletions = match &self.prune {
+            Some(prune) => prune.operations(session, &self.applied)?,
+            None => Vec::new(),
+        };
+        let (documents, pruned) = (self.applied.len(), deletions.len());
         if documents + pruned > MOST_OPERATIONS {
             return Err(too_many(documents, pruned));
         }
-        let applied = all.into_iter().map(|applied| applied.operation);
+        let applied = self.applied.iter().map(|applied| applied.operation.clone());
         Ok(Wanted {
             operations: applied.chain(deletions).collect(),
-            held,
             pruned,
         })
+    }
+
+    /// How many documents of a kind there are.
+    pub(crate) fn held(&self, kind: &str) -> u64 {
+        self.applied.iter().filter(|applied| applied.kind == kind).count() as u64
     }
 }
 

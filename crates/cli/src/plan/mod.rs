@@ -3,24 +3,21 @@
 mod effect;
 mod groups;
 mod objects;
+mod resources;
 pub(crate) mod whole;
 
 use std::collections::HashSet;
 
 use fleet::diff::{Difference, differences};
-use fleet::kind::name_record;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::groups::clusters;
-use self::groups::{group, names};
 use crate::error::Failure;
 use crate::output::{Printer, Table, Tone};
 use crate::session::text;
 
 /// How many entries of a section are shown; the rest is counted. `-o wide` shows all.
 const MOST: usize = 40;
-/// Up to this number, created or deleted resources of a kind are shown one by one; more are grouped.
-const MOST_ALONE: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -126,11 +123,12 @@ impl Plan {
 
     /// How many clusters are told something else, or may be matched differently by selectors.
     pub(crate) fn reach(&self) -> usize {
-        let ids = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-        let told = ids(&self.document["clusters"]);
-        let told = told.iter().map(|cluster| text(&cluster["id"]).to_owned());
-        let relabelled = ids(&self.document["relabelled"]["clusters"]);
-        let all: HashSet<String> = told.chain(relabelled.iter().map(|id| text(id).to_owned())).collect();
+        let told = effect::items(&self.document["clusters"]).iter();
+        let relabelled = effect::items(&self.document["relabelled"]["clusters"]).iter();
+        let all: HashSet<&str> = told
+            .map(|cluster| text(&cluster["id"]))
+            .chain(relabelled.map(text))
+            .collect();
         all.len()
     }
 
@@ -165,7 +163,7 @@ impl Plan {
     /// The whole plan, for people.
     pub(crate) fn table(&self, wide: bool) -> Table {
         let mut table = Table::default();
-        self.resources(wide, &mut table);
+        resources::changes(&self.changes, wide, &mut table);
         effect::changes(&self.document, wide, &mut table);
         objects::changes(&self.document, wide, &mut table);
         if !self.is_empty() {
@@ -179,44 +177,6 @@ impl Plan {
             table.line(format!("plan {digest}"), Tone::Quiet);
         }
         table
-    }
-
-    /// The resources that change; those with the same change are grouped.
-    fn resources(&self, wide: bool, table: &mut Table) {
-        let alone = |action: Action, kind: &str| {
-            let alike = |change: &&Planned| change.action == action && change.kind == kind;
-            wide || self.changes.iter().filter(alike).count() <= MOST_ALONE
-        };
-        let kinds = group(self.changes.iter().map(|change| ((change.action, &*change.kind), ())));
-        let single: Vec<(Action, &str)> = kinds.into_iter().map(|(key, _)| key).collect();
-        let single: Vec<_> = single
-            .into_iter()
-            .filter(|(action, kind)| alone(*action, kind))
-            .collect();
-        let groups = group(self.changes.iter().map(|change| {
-            let fields = change.fields.iter();
-            let fields = fields.map(|field| format!("    {}: {}", field.pointer, field.describe()));
-            let alone = single.contains(&(change.action, &*change.kind));
-            let (fields, own) = match change.action {
-                // The change of the cluster is listed already.
-                _ if name_record(&change.kind).is_some() => (Vec::new(), None),
-                Action::Update => (fields.collect(), None),
-                // The fields of many new resources would be too long, and a deletion removes all fields.
-                Action::Create if alone => (fields.collect(), Some(&*change.id)),
-                Action::Delete if alone => (Vec::new(), Some(&*change.id)),
-                Action::Create | Action::Delete => (Vec::new(), None),
-            };
-            ((change.action, &*change.kind, fields, own), &*change.id)
-        }));
-        section(table, &groups, wide, |table, ((action, kind, fields, _), ids)| {
-            let (sign, tone) = action.sign();
-            let names = match ids.as_slice() {
-                [one] => format!("{sign} {kind}/{one}"),
-                many => format!("{sign} {} {kind}: {}", many.len(), names(many, wide)),
-            };
-            table.line(names, tone);
-            section(table, fields, wide, |table, field| table.line(field, Tone::Plain));
-        });
     }
 
     /// Shows the result of a dry run.

@@ -14,7 +14,7 @@ use crate::session::text;
 pub(super) fn changes(document: &Value, wide: bool, table: &mut Table) {
     let all = document["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
     let (rendered, others): (Vec<_>, Vec<_>) = all.iter().partition(|cluster| cluster.get("objects").is_some());
-    if rendered.is_empty() {
+    if rendered.is_empty() && document["unrendered"] != true {
         return;
     }
     let groups = match wide {

@@ -10,14 +10,17 @@ const MOST_RENDERED: usize = 1000;
 /// How often all pages are read again because the fleet has changed between two of them.
 const ATTEMPTS: usize = 3;
 
-/// Reads the whole plan; `ask` sends the dry run with a query string. Clusters without `manifests` were not rendered.
+/// Reads the whole plan; `ask` sends the dry run with a query string. Clusters without `manifests` were not rendered; if the fleet
+/// changes all the time, no cluster is, and the plan says so with `unrendered`.
 pub(crate) fn read(ask: impl Fn(&str) -> Result<Value, ApiError>) -> Result<Value, ApiError> {
     for _ in 0..ATTEMPTS {
         if let Some(plan) = pages(&ask)? {
             return Ok(plan);
         }
     }
-    ask("dry_run=true")
+    let mut plan = ask("dry_run=true")?;
+    plan["unrendered"] = true.into();
+    Ok(plan)
 }
 
 /// All pages as one plan; none if they are not of the same plan.
@@ -100,5 +103,6 @@ mod tests {
         let (found, asked) = plan(150, |request| request);
         assert_eq!(asked.last().map(String::as_str), Some("dry_run=true"));
         assert_eq!(found["clusters"].as_array().unwrap().len(), 150);
+        assert_eq!(found["unrendered"], true);
     }
 }

@@ -71,6 +71,8 @@ fn files_that_may_be_incomplete_prune_nothing() {
     fs::create_dir_all(world.work().join("empty")).unwrap();
     fs::create_dir_all(world.work().join("nested/more/deeper")).unwrap();
     fs::create_dir_all(world.work().join("nested/notes")).unwrap();
+    fs::create_dir_all(world.work().join("repo/.github")).unwrap();
+    world.file("repo/.github/workflow.yaml", "on: push\n");
     world.file("nested/a.yaml", "kind: namespace\nid: podinfo\n");
     world.file("nested/notes/readme.txt", "nothing");
     world.file("nested/more/deeper/b.yaml", "kind: namespace\nid: traefik\n");

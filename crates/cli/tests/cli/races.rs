@@ -89,6 +89,6 @@ fn what_should_be_pruned_may_be_gone_already() {
     let world = meddled(world, "namespace delete one");
     transcript!(
         world,
-        "flux-resourceset-cli apply -f namespaces.yaml --prune --kind namespaces -o table"
+        "flux-resourceset-cli apply -f - --prune --kind namespaces -o table <namespaces.yaml"
     );
 }

@@ -8,6 +8,7 @@ use super::edit_references::{self, Edit};
 use super::{Verb, id, maps, noun, on_clusters};
 use crate::args::fields::{field_arg, field_name, field_values};
 use crate::args::switch;
+use crate::confirm::NAMED_HELP;
 use crate::error::Failure;
 use crate::kinds::{Field, Form, Kind, Kinds};
 use crate::session::Session;
@@ -17,6 +18,11 @@ pub(super) const VERB: Verb = Verb {
     command,
     run,
 };
+
+const MAPS: &str = "\
+An override of a map replaces the whole map: keys that it does not have are lost. The plan names these keys, and the \
+command asks at a terminal. With --merge, the given keys are merged into the map in force (the override, or else the \
+definition's map), and the result is the override: the definition's later values for that map do not apply here.";
 
 fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     if kind.overridable.is_empty() {
@@ -39,7 +45,9 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     let command = on_clusters(command, kind, about)?.args(fields).arg(clear).group(group);
     let merge = "Merge a map, key by key, with the value in force, instead of replacing it; null removes a key";
     Some(match has_maps(kind) {
-        true => command.arg(switch("merge", merge)),
+        true => command
+            .arg(switch("merge", merge))
+            .after_help(format!("{MAPS}\n\n{NAMED_HELP}")),
         false => command,
     })
 }
