@@ -12,7 +12,7 @@ use ureq::tls::{Certificate, TlsConfig};
 
 use crate::config::{Access, REDACTED, redacted, user_info};
 use crate::error::{ApiError, Problem};
-use crate::plan::whole;
+use crate::plan::whole::{self, Objects};
 
 /// A document and its version.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Conditions {
     /// Only plan it.
     pub(crate) dry_run: bool,
     /// Plan it with the Kubernetes objects that change.
-    pub(crate) manifests: bool,
+    pub(crate) objects: Objects,
     /// The digest of the plan: the write fails if its effect is another one.
     pub(crate) plan: Option<String>,
     /// From how many clusters something may be removed.
@@ -49,10 +49,10 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    pub(crate) fn dry_run(manifests: bool) -> Self {
+    pub(crate) fn dry_run(objects: Objects) -> Self {
         Conditions {
             dry_run: true,
-            manifests,
+            objects,
             ..Conditions::default()
         }
     }
@@ -225,10 +225,9 @@ impl Client {
         }
         let body = body.to_string();
         let send = |query: &str| self.post(&format!("{path}?{query}"), &body, conditions);
-        match (conditions.dry_run, conditions.manifests) {
-            (true, true) => whole::read(send),
-            (true, false) => send("dry_run=true"),
-            (false, _) => self.post(path, &body, conditions),
+        match conditions.dry_run {
+            true => whole::read(conditions.objects, send),
+            false => self.post(path, &body, conditions),
         }
     }
 

@@ -72,7 +72,7 @@ impl Proposal<'_> {
     /// Shows the plan and asks for confirmation where needed, and sends the write.
     pub(crate) fn carry_out(&self, session: &Session<'_>, how: &WriteArgs) -> Result<Outcome, ApiError> {
         if how.dry_run {
-            return Ok(Outcome::Planned(self.plan(how)?));
+            return Ok(Outcome::Planned(self.plan(session, how)?));
         }
         if how.if_plan.is_some() {
             // The user has seen this plan already.
@@ -81,7 +81,7 @@ impl Proposal<'_> {
         let consent = Consent::of(how);
         let mut attempt = 1;
         loop {
-            let plan = self.plan(how)?;
+            let plan = self.plan(session, how)?;
             if plan.is_empty() {
                 return Ok(Outcome::Done(json!({"revision": plan.base(), "changes": []})));
             }
@@ -106,8 +106,8 @@ impl Proposal<'_> {
         }
     }
 
-    fn plan(&self, how: &WriteArgs) -> Result<Plan, ApiError> {
-        let mut plan = Plan::read((self.send)(&how.planning())?);
+    fn plan(&self, session: &Session<'_>, how: &WriteArgs) -> Result<Plan, ApiError> {
+        let mut plan = Plan::read((self.send)(&how.planning(session.printer))?);
         plan.warn(self.warnings);
         Ok(plan)
     }

@@ -10,7 +10,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _, ValueHint};
 
 use crate::client::Conditions;
 use crate::error::Failure;
-use crate::output::Format;
+use crate::output::{Format, Printer};
+use crate::plan::whole::Objects;
 
 // Options of every command. (Not a doc comment: clap would use it as the description of each command.)
 #[derive(Args, Clone, Debug)]
@@ -56,8 +57,8 @@ impl WriteArgs {
         }
     }
 
-    /// The conditions of a dry run.
-    pub(crate) fn planning(&self) -> Conditions {
+    /// The conditions of the dry run that shows the plan.
+    pub(crate) fn planning(&self, printer: &Printer) -> Conditions {
         let conditions = if self.dry_run {
             self.conditions()
         } else {
@@ -65,13 +66,22 @@ impl WriteArgs {
         };
         Conditions {
             dry_run: true,
-            manifests: self.manifests,
+            objects: objects(self.manifests, printer, self.dry_run),
             ..conditions
         }
     }
 
     pub(crate) fn read(matches: &ArgMatches) -> Result<WriteArgs, Failure> {
         WriteArgs::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))
+    }
+}
+
+/// The objects that a plan needs. A table of many clusters shows examples; what programs read has all.
+pub(crate) fn objects(manifests: bool, printer: &Printer, is_output: bool) -> Objects {
+    match manifests {
+        false => Objects::None,
+        true if printer.is_wide() || (is_output && !printer.is_table()) => Objects::All,
+        true => Objects::Examples,
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueHint};
 
+use crate::args::objects;
 use crate::args::target::selector;
 use crate::client::Conditions;
 use crate::documents::{DocumentArgs, PRUNE, Wanted};
@@ -52,7 +53,7 @@ pub(crate) fn run(session: &Session<'_>, args: &PlanArgs) -> Result<(), Failure>
 
 /// The plan of documents.
 pub(crate) fn of(session: &Session<'_>, wanted: &Wanted, manifests: bool) -> Result<Plan, Failure> {
-    let conditions = Conditions::dry_run(manifests);
+    let conditions = Conditions::dry_run(objects(manifests, session.printer, true));
     let reply = session.client.batch(&wanted.operations, None, &conditions);
     Ok(Plan::read(reply.map_err(|error| wanted.explain(error))?))
 }

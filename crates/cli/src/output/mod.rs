@@ -119,6 +119,10 @@ impl Printer {
         self.explicit
     }
 
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.format, Format::Table { .. })
+    }
+
     pub(crate) fn is_wide(&self) -> bool {
         matches!(self.format, Format::Table { wide: true })
     }

@@ -3,43 +3,47 @@
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::effect::lines;
-use super::groups::{clusters, group};
+use super::effect::{items, lines};
+use super::groups::group;
 use super::section;
 use crate::output::{Table, Tone};
 use crate::session::text;
 
-/// Shows the objects of the clusters that have any in the plan. Of clusters whose inputs change in the same way, one is shown as an
+/// Shows the objects of the clusters, if the plan has any. Of clusters whose inputs change in the same way, one is shown as an
 /// example; `-o wide` shows all.
 pub(super) fn changes(document: &Value, wide: bool, table: &mut Table) {
-    let all = document["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let (rendered, others): (Vec<_>, Vec<_>) = all.iter().partition(|cluster| cluster.get("objects").is_some());
-    if rendered.is_empty() && document["unrendered"] != true {
+    let all = items(&document["clusters"]);
+    let is_rendered = |cluster: &Value| cluster.get("objects").is_some();
+    if document["unrendered"] != true && !all.iter().any(is_rendered) {
         return;
     }
-    let groups = match wide {
-        true => rendered.into_iter().map(|cluster| vec![cluster]).collect(),
-        false => alike(rendered),
+    let groups: Vec<Vec<usize>> = match wide {
+        true => (0..all.len()).map(|n| vec![n]).collect(),
+        false => alike(all),
     };
     section(table, &groups, wide, |table, group| {
-        if let Some((first, rest)) = group.split_first() {
-            let alike = match rest.len() {
-                0 => String::new(),
-                more => format!(", and in the same way on {more} more; -o wide shows all"),
-            };
-            table.line(format!("objects on {}{alike}", text(&first["id"])), Tone::Head);
-            of_cluster(first, table);
+        let rendered = group.iter().map(|n| &all[*n]).find(|cluster| is_rendered(cluster));
+        let shown = rendered.or_else(|| group.first().map(|n| &all[*n]));
+        let id = shown.map(|cluster| text(&cluster["id"])).unwrap_or_default();
+        let alike = match group.len() {
+            0 | 1 => String::new(),
+            many => format!(", and in the same way on {} more; -o wide shows all", many - 1),
+        };
+        table.line(format!("objects on {id}{alike}"), Tone::Head);
+        match rendered {
+            Some(cluster) => of_cluster(cluster, table),
+            None => table.line("not rendered", Tone::Attention),
         }
     });
-    if !others.is_empty() {
-        let count = clusters(others.len() as u64);
-        table.line(format!("the objects of {count} were not rendered"), Tone::Attention);
-    }
 }
 
-fn alike(rendered: Vec<&Value>) -> Vec<Vec<&Value>> {
-    let groups = group(rendered.into_iter().map(|cluster| (lines(cluster), cluster)));
-    groups.into_iter().map(|(_, members)| members).collect()
+/// Groups clusters whose inputs change in the same way, the largest group first; by position.
+pub(super) fn alike(clusters: &[Value]) -> Vec<Vec<usize>> {
+    let numbered = clusters.iter().enumerate();
+    let groups = group(numbered.map(|(n, cluster)| (lines(cluster), n))).into_iter();
+    let mut groups: Vec<Vec<usize>> = groups.map(|(_, members)| members).collect();
+    groups.sort_by_key(|members| std::cmp::Reverse(members.len()));
+    groups
 }
 
 fn of_cluster(cluster: &Value, table: &mut Table) {
@@ -47,7 +51,7 @@ fn of_cluster(cluster: &Value, table: &mut Table) {
         table.line(format!("cannot be rendered: {error}"), Tone::Bad);
         return;
     }
-    let manifests = cluster["manifests"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let manifests = items(&cluster["manifests"]);
     if manifests.is_empty() {
         table.line("no object changes", Tone::Quiet);
     }

@@ -236,4 +236,8 @@ fn the_objects_of_many_clusters_are_read_page_by_page() {
         "{shown}"
     );
     assert!(shown.contains("--- /dev/null\n+++ Namespace//podinfo\n"), "{shown}");
+    let all = world
+        .sh("flux-resourceset-cli plan -f fleet.json --manifests -o wide")
+        .stdout;
+    assert_eq!(all.matches("+++ Namespace//podinfo\n").count(), 130);
 }

@@ -13,6 +13,7 @@ use crate::client::{Conditions, Operation};
 use crate::confirm::note_restart;
 use crate::error::{ApiError, Failure};
 use crate::kinds::{Field, Kind, Kinds};
+use crate::plan::whole::Objects;
 use crate::session::{ATTEMPTS, Session, blame, text};
 
 pub(super) const VERB: Verb = Verb {
@@ -172,7 +173,10 @@ impl Wanted<'_> {
 
     /// Fails if the operations would change the resource. The server compares, since it fills in the defaults.
     fn refuse_difference(&self, session: &Session<'_>, operations: &[Operation]) -> Result<(), Failure> {
-        let reply = match session.client.batch(operations, None, &Conditions::dry_run(false)) {
+        let reply = match session
+            .client
+            .batch(operations, None, &Conditions::dry_run(Objects::None))
+        {
             Ok(reply) => reply,
             // It changed since it was read; the write that follows fails too, and starts over.
             Err(error) if error.is("stale") => return Ok(()),
