@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run play demo-local test test-flux e2e manifests lint shellcheck deny advisories firestone openapi clients generate verify docs docs-check bench scale soak fuzz clean
+.PHONY: help run play demo-local test alerts test-flux e2e manifests lint shellcheck deny advisories firestone openapi clients generate verify docs docs-check bench scale soak fuzz clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -26,9 +26,14 @@ demo-local: ## Start real clusters with the real Flux, without containers, and l
 	e2e/run.sh demo
 
 test: lint verify deny firestone openapi ## Run every check that must pass before a merge.
-	scripts/debian.sh curl diff:diffutils awk:gawk git
+	scripts/debian.sh curl diff:diffutils awk:gawk git prometheus promtool:prometheus
 	scripts/postgres.sh
 	cargo test --workspace
+
+alerts: ## Test the alert rules and the dashboard with a real Prometheus that scrapes real servers (a part of `make test`).
+	scripts/debian.sh prometheus promtool:prometheus
+	cargo build --workspace --bins
+	cargo test --workspace --test monitoring
 
 test-flux: ## Compare the renderer with the real Flux Operator CLI, installed with Go (5 minutes; the first time 5 more).
 	scripts/judge.sh --check
@@ -67,18 +72,26 @@ clients: ## Test clients generated from the OpenAPI document in Go, Python, Type
 	scripts/clients.sh
 
 # The generated files, each with the command that writes it.
-GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md
+CHART_FILES := deploy/chart/flux-resourceset/files
+GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md \
+  $(CHART_FILES)/alerts.yaml $(CHART_FILES)/dashboard.json \
+  deploy/kustomize/production/prometheus-rule.yaml deploy/kustomize/production/dashboard.json
 target/generated/openapi/openapi.yaml: COMMAND = cargo run --quiet --bin flux-resourceset -- openapi
 target/generated/docs/src/api.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference api
 target/generated/docs/src/server.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference server
 target/generated/docs/src/cli.md: COMMAND = env -u FLUX_API_URL cargo run --quiet --bin flux-resourceset-cli -- docs
+# Packages cannot include files of other folders.
+target/generated/$(CHART_FILES)/alerts.yaml: COMMAND = cat docs/src/alerts.yaml
+target/generated/$(CHART_FILES)/dashboard.json: COMMAND = cat docs/src/dashboard.json
+target/generated/deploy/kustomize/production/dashboard.json: COMMAND = cat docs/src/dashboard.json
+target/generated/deploy/kustomize/production/prometheus-rule.yaml: COMMAND = scripts/prometheus-rule.sh docs/src/alerts.yaml
 
 .PHONY: $(GENERATED:%=target/generated/%)
 $(GENERATED:%=target/generated/%):
 	@mkdir -p $(@D)
 	$(COMMAND) > $@
 
-generate: $(GENERATED:%=target/generated/%) ## Write the files that are generated from the kinds and the command lines: OpenAPI, the reference pages of the book.
+generate: $(GENERATED:%=target/generated/%) ## Write the generated files: OpenAPI, the reference pages of the book, the packages' copies of alerts and dashboard.
 	cp -r target/generated/. .
 
 verify: $(GENERATED:%=target/generated/%) ## Fail if a generated file is stale.

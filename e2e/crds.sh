@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints a folder with the definitions of what our manifests use and Flux does not define: ServiceMonitor and HTTPRoute, from their
+# Prints a folder with the definitions of what our manifests use and Flux does not define: ServiceMonitor, PrometheusRule and HTTPRoute, from their
 # authors' Go modules. The folder is named by the hash of this file, so a second call fetches nothing.
 set -euo pipefail
 
@@ -15,6 +15,7 @@ if [[ ! -e $out ]]; then
     install -m 644 "$dir/$2" "$work/"
   }
   taken github.com/prometheus-operator/prometheus-operator@v0.93.0 example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml
+  taken github.com/prometheus-operator/prometheus-operator@v0.93.0 example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml
   taken sigs.k8s.io/gateway-api@v1.6.3 config/crd/standard/gateway.networking.k8s.io_httproutes.yaml
   mkdir -p "$(dirname "$out")"
   chmod 755 "$work"

@@ -41,6 +41,25 @@ resources: [$repository/deploy/kustomize/production]
 components: [$repository/deploy/kustomize/autoscaling]
 EOT
 build deploy-kustomize-production-autoscaled "$out/overlays/autoscaled"
+# Every component on the store that it is for.
+for store in sqlite postgres; do
+  mkdir "$out/overlays/$store"
+  cp k8s/resourcesets/namespaces.yaml "$out/overlays/$store/templates.yaml"
+  cp resources/namespace.yaml "$out/overlays/$store/kinds.yaml"
+  base=base
+  [[ $store == postgres ]] && base=production
+  cat >"$out/overlays/$store/kustomization.yaml" <<EOT
+resources: [$repository/deploy/kustomize/$base]
+components:
+  - $repository/deploy/kustomize/maintenance/$store
+  - $repository/deploy/kustomize/kinds
+  - $repository/deploy/kustomize/templates
+configMapGenerator:
+  - {name: flux-api-kinds, namespace: flux-resourceset, files: [kinds.yaml]}
+  - {name: flux-api-templates, namespace: flux-resourceset, files: [templates.yaml], options: {disableNameSuffixHash: true}}
+EOT
+  build "deploy-kustomize-$base-complete" "$out/overlays/$store"
+done
 cp deploy/kustomize/base/secret.example.yaml "$out/renderings/deploy-secret-tokens.yaml"
 cp deploy/kustomize/production/secret.example.yaml "$out/renderings/deploy-secret-database.yaml"
 
@@ -70,6 +89,7 @@ refuses "3 pods would share it" "${tokens[@]}" --set store.sqlite.shareNode=fals
 refuses "2 pods would share it" "${tokens[@]}" --set store.sqlite.shareNode=false,read.enabled=false,crud.replicas=2
 refuses "needs store.postgres.existingSecret" "${tokens[@]}" --set store.backend=postgres
 refuses "leaves nothing for ingress.read" "${tokens[@]}" --set read.enabled=false,ingress.read.enabled=true,ingress.read.host=a.example.com
+refuses "prometheusRule needs serviceMonitor.enabled=true" "${tokens[@]}" --set prometheusRule.enabled=true
 refuses "additional properties 'replicas' not allowed" "${tokens[@]}" --set replicas=3
 
 cargo build --quiet --release --package e2e

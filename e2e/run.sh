@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 parts=$(e2e/build.sh)
 kubectl=$(e2e/kubectl.sh)
+scripts/debian.sh openssl
 cargo build --quiet --release --package flux-resourceset --package flux-resourceset-cli --package e2e
 built=$(realpath "${CARGO_TARGET_DIR:-target}/release")
 exec "$built/e2e" --parts "$parts" --server "$built/flux-resourceset" --cli "$built/flux-resourceset-cli" --kubectl "$kubectl" "$@"

@@ -15,6 +15,7 @@ use ureq::Agent;
 
 use crate::cluster::Parts;
 use crate::process::{Process, free_address};
+use crate::signing::Key;
 use crate::{Result, wait};
 
 /// Files by path, ready to be packed.
@@ -24,6 +25,8 @@ const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const CHART_CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const FLUX: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
 const FLUX_CONFIG: &str = "application/vnd.cncf.flux.config.v1+json";
+const IMAGE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const SIGNATURE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 #[derive(Debug)]
@@ -68,6 +71,11 @@ impl Artifacts {
         &mut self.process
     }
 
+    /// The host and port of all of it.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The address of the Helm repository.
     pub(crate) fn charts(&self) -> String {
         format!("http://{}", self.address)
@@ -90,7 +98,12 @@ impl Artifacts {
 
     /// Publishes a chart in another Helm repository.
     pub(crate) fn chart_in(&mut self, folder: &str, name: &str, version: &str) -> Result<()> {
-        let packed = self.cast(name, version)?;
+        self.chart_with(folder, name, version, &Files::new())
+    }
+
+    /// Publishes a chart that has more files.
+    pub(crate) fn chart_with(&mut self, folder: &str, name: &str, version: &str, more: &Files) -> Result<()> {
+        let packed = self.cast(name, version, more)?;
         let (file, place) = (format!("{name}-{version}.tgz"), self.folder.join(folder));
         fs::create_dir_all(&place)?;
         fs::write(place.join(&file), &packed)?;
@@ -103,22 +116,36 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Publishes a chart in the OCI registry, as `helm push` does: in a repository of its own within another.
-    pub(crate) fn oci_chart(&self, charts: &str, name: &str, version: &str) -> Result<()> {
+    /// Publishes a chart in the OCI registry, as `helm push` does: in a repository of its own within another. Returns its digest.
+    pub(crate) fn oci_chart(&self, charts: &str, name: &str, version: &str) -> Result<String> {
         let config = json!({"apiVersion": "v2", "name": name, "version": version}).to_string();
         self.push(
             &format!("{charts}/{name}"),
             version,
             (CHART_CONFIG, config.as_bytes()),
-            (CHART, &self.cast(name, version)?),
+            (CHART, &self.cast(name, version, &Files::new())?),
+            &json!({}),
         )
     }
 
-    /// A chart like the mould, under another name.
-    fn cast(&self, name: &str, version: &str) -> Result<Vec<u8>> {
+    /// Publishes the signature of a manifest, as `cosign sign` does.
+    pub(crate) fn sign(&self, repository: &str, digest: &str, key: &Key) -> Result<()> {
+        let (payload, signature) = key.sign(digest)?;
+        let layers = json!({"type": "layers", "diff_ids": [format!("sha256:{}", sha256(payload.as_bytes()))]});
+        let config = json!({"architecture": "", "os": "", "config": {}, "rootfs": layers}).to_string();
+        let annotations = json!({"dev.cosignproject.cosign/signature": signature});
+        let tag = format!("{}.sig", digest.replace(':', "-"));
+        let layer = (SIGNATURE, payload.as_bytes());
+        self.push(repository, &tag, (IMAGE_CONFIG, config.as_bytes()), layer, &annotations)?;
+        Ok(())
+    }
+
+    /// A chart like the mould, under another name, with more files.
+    fn cast(&self, name: &str, version: &str, more: &Files) -> Result<Vec<u8>> {
         let mut files: Files = self
             .mould
             .iter()
+            .chain(more)
             .map(|(path, bytes)| (format!("{name}/{path}"), bytes.clone()))
             .collect();
         let about = json!({"apiVersion": "v2", "name": name, "version": version, "type": "application"});
@@ -128,10 +155,19 @@ impl Artifacts {
 
     /// Publishes files as `flux push artifact` does.
     pub(crate) fn oci_files(&self, repository: &str, tag: &str, files: &Files) -> Result<()> {
-        self.push(repository, tag, (FLUX_CONFIG, b"{}"), (FLUX, &pack(files)?))
+        self.push(repository, tag, (FLUX_CONFIG, b"{}"), (FLUX, &pack(files)?), &json!({}))?;
+        Ok(())
     }
 
-    fn push(&self, repository: &str, tag: &str, config: (&str, &[u8]), layer: (&str, &[u8])) -> Result<()> {
+    /// Publishes a manifest with one layer, which has these annotations. Returns its digest.
+    fn push(
+        &self,
+        repository: &str,
+        tag: &str,
+        config: (&str, &[u8]),
+        layer: (&str, &[u8]),
+        annotations: &Value,
+    ) -> Result<String> {
         let base = format!("http://{}/v2/{repository}", self.address);
         let mut described = Vec::new();
         for (media, bytes) in [config, layer] {
@@ -142,6 +178,7 @@ impl Artifacts {
                 .send(bytes)?;
             described.push(json!({"mediaType": media, "digest": digest, "size": bytes.len()}));
         }
+        described[1]["annotations"] = annotations.clone();
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
@@ -153,7 +190,7 @@ impl Artifacts {
             .put(format!("{base}/manifests/{tag}"))
             .header("Content-Type", MANIFEST)
             .send(manifest.to_string())?;
-        Ok(())
+        Ok(format!("sha256:{}", sha256(manifest.to_string().as_bytes())))
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn publish_components(world: &mut World) -> Result<()> {
             .collect();
         world.artifacts.oci_files(COMPONENTS, tag, &build)?;
     }
-    world.artifacts.oci_chart("charts", "welcome", "1.0.0")
+    world.artifacts.oci_chart("charts", "welcome", "1.0.0").map(drop)
 }
 
 /// `k8s/base` with what the provisioner of this cluster puts in: its identity and its token. Flux is here already, so the

@@ -183,7 +183,8 @@ impl Judge<'_> {
 
 /// A pod as a controller would make it of this object's template.
 fn pod(object: &Value) -> Option<Value> {
-    let template = object["spec"]
+    let spec = object["spec"].pointer("/jobTemplate/spec").unwrap_or(&object["spec"]);
+    let template = spec
         .get("template")
         .filter(|template| template["spec"]["containers"].is_array())?;
     let mut pod =
@@ -206,7 +207,10 @@ mod tests {
             "spec": {"template": {"metadata": {"labels": {"app": "x"}}, "spec": spec}}});
         let expected = json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "x", "namespace": "y", "labels": {"app": "x"}}, "spec": spec});
-        assert_eq!(pod(&object), Some(expected));
+        assert_eq!(pod(&object), Some(expected.clone()));
+        let mut job = object.clone();
+        job["spec"] = json!({"jobTemplate": {"spec": object["spec"]}});
+        assert_eq!(pod(&job), Some(expected));
         assert_eq!(pod(&json!({"kind": "ResourceSet", "spec": {"template": "text"}})), None);
     }
 

@@ -1,7 +1,7 @@
 //! Checks that no API server does: whether the objects of one rendering fit together. A selector that selects nothing, or a volume
 //! whose claim has another name, is valid but does not work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -41,7 +41,9 @@ pub(crate) fn problems(objects: &[Value]) -> Vec<String> {
                     .filter_map(|backend| all.absent("Service", text(&backend["name"])))
                     .collect()
             }
+            "CronJob" => all.missing_of_pods(&spec["jobTemplate"]["spec"]["template"]["spec"]),
             "ServiceMonitor" => all.unmonitored(spec),
+            "PrometheusRule" => all.jobs_of_nobody(spec),
             _ => continue,
         };
         let name = text(&object["metadata"]["name"]);
@@ -134,6 +136,33 @@ impl<'a> All<'a> {
             .map(|port| format!("no Service that it selects has a port {port}"))
             .collect()
     }
+
+    /// The job that Prometheus gives to what the ServiceMonitors select: the value of a label, else the Service's name.
+    fn jobs(&self) -> BTreeSet<&'a str> {
+        let monitors = self.of("ServiceMonitor").map(|monitor| &monitor["spec"]);
+        let jobs = monitors.flat_map(|spec| {
+            let services = self.of("Service").map(|service| &service["metadata"]);
+            let selected = services.filter(|metadata| selects(&spec["selector"], &metadata["labels"]));
+            selected.map(|metadata| match text(&metadata["labels"][text(&spec["jobLabel"])]) {
+                "" => text(&metadata["name"]),
+                job => job,
+            })
+        });
+        jobs.collect()
+    }
+
+    /// Jobs that rules name and no ServiceMonitor gives: such a rule never fires.
+    fn jobs_of_nobody(&self, spec: &Value) -> Vec<String> {
+        let rules = list(&spec["groups"]).flat_map(|group| list(&group["rules"]));
+        let expressions = rules.map(|rule| text(&rule["expr"]));
+        let named = expressions.flat_map(|text| text.split("job=\"").skip(1).filter_map(|rest| rest.split('"').next()));
+        let named: BTreeSet<&str> = named.collect();
+        let given = self.jobs();
+        let unknown = named.into_iter().filter(|job| !given.contains(job));
+        unknown
+            .map(|job| format!("no ServiceMonitor gives the job {job}"))
+            .collect()
+    }
 }
 
 fn problem_unless(fine: bool, problem: impl Fn() -> String) -> Vec<String> {
@@ -180,9 +209,13 @@ mod tests {
             json!({"kind": "NetworkPolicy", "metadata": {"name": "a"}, "spec": {"podSelector": {"matchLabels": {"app": "a"},
                 "matchExpressions": [{"key": "tier", "operator": "In", "values": ["x", "y"]}]}}}),
             json!({"kind": "ServiceMonitor", "metadata": {"name": "a"},
-                "spec": {"selector": {"matchLabels": {"app": "a"}}, "endpoints": [{"port": "http"}]}}),
+                "spec": {"jobLabel": "app", "selector": {"matchLabels": {"app": "a"}}, "endpoints": [{"port": "http"}]}}),
             json!({"kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
                 "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "a"}}}),
+            json!({"kind": "PrometheusRule", "metadata": {"name": "a"},
+                "spec": {"groups": [{"rules": [{"expr": "up{job=\"a\"} == 0"}, {"expr": "x > 0"}]}]}}),
+            json!({"kind": "CronJob", "metadata": {"name": "a"}, "spec": {"jobTemplate": {"spec": {"template": {"spec":
+                {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "my-backups"}}]}}}}}}),
         ]
     }
 
@@ -221,6 +254,23 @@ mod tests {
         assert_eq!(
             broken(6, "/spec/scaleTargetRef/name", "b"),
             ["HorizontalPodAutoscaler a: there is no Deployment b"]
+        );
+        assert_eq!(
+            broken(5, "/spec/jobLabel", "tier"),
+            Vec::<String>::new(),
+            "without that label, the job is the Service's name"
+        );
+        assert_eq!(
+            broken(7, "/spec/groups/0/rules/0/expr", "up{job=\"b\"} == 0"),
+            ["PrometheusRule a: no ServiceMonitor gives the job b"]
+        );
+        assert_eq!(
+            broken(
+                8,
+                "/spec/jobTemplate/spec/template/spec/volumes/0/persistentVolumeClaim/claimName",
+                "backups"
+            ),
+            ["CronJob a: there is no PersistentVolumeClaim backups"]
         );
     }
 }

@@ -11,7 +11,8 @@ use crate::snapshot::{Cluster, Fleet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// `dangling`, `stalled`, `unused`, `ignored` or `contract`; for rendered manifests, `template`, `duplicate` or `unmet`.
+    /// `dangling`, `stalled`, `unused`, `ignored` or `contract`; for rendered manifests, `template`, `duplicate`, `unmet` or
+    /// `untemplated`.
     pub code: &'static str,
     pub kind: String,
     pub id: String,

@@ -1,13 +1,14 @@
 //! DNS names that clusters gave up. Such a name is answered 404, so Flux keeps its last inputs. They are recorded until a cluster
 //! takes the name: the inputs that this cluster does not have are removals then, and the removal budget counts them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::document::Document;
-use crate::effect::{Input, inputs};
+use crate::effect::{Input, Object, inputs};
 use crate::snapshot::{Cluster, Fleet};
 
 /// The most released names: a few renames of the largest fleet. Each takes up to some kilobytes in every process.
@@ -33,21 +34,28 @@ pub(crate) struct Had {
     object: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
 }
 
 impl Had {
     fn of(input: &Input<'_>) -> Option<Had> {
-        let object = input.object?;
+        let object = input.object.as_ref()?.as_ref();
         Some(Had {
             id: input.id.to_owned(),
-            object: object.map(|(object, _)| object.to_owned()),
-            source: object.and_then(|(_, source)| source).map(str::to_owned),
+            object: object.map(|object| object.kind.to_owned()),
+            source: object.and_then(|object| object.source).map(str::to_owned),
+            place: object.and_then(|object| object.place.as_deref()).map(str::to_owned),
         })
     }
 
     /// Whether Flux keeps the object if the cluster has `input` of the same id instead.
     pub(crate) fn is_kept_by(&self, input: &Input<'_>) -> bool {
-        let object = self.object.as_deref().map(|object| (object, self.source.as_deref()));
+        let object = self.object.as_deref().map(|kind| Object {
+            kind,
+            source: self.source.as_deref(),
+            place: self.place.as_deref().map(Cow::Borrowed),
+        });
         input.object == Some(object)
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Parser;
 use flate2::read::GzDecoder;
 use flux_resourceset::app::engine::{self, Engine};
-use flux_resourceset::app::{App, manifests, start};
+use flux_resourceset::app::templates::Templates;
+use flux_resourceset::app::{App, start};
 use flux_resourceset::commands::Cli;
 use flux_resourceset::config::{Backend, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
@@ -56,7 +57,7 @@ async fn api() -> Api {
     let metrics = Arc::new(Metrics::default());
     let tokens = Arc::new(Tokens::load(&config).expect("one token"));
     let (engine, _task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, Ok(recent));
-    let templates = manifests::templates(None).expect("the shipped templates");
+    let templates = Arc::new(Templates::load(None).expect("the shipped templates"));
     Api::new(Arc::new(App::new(&config, engine, store, tokens, metrics, templates)))
 }
 

@@ -97,6 +97,13 @@ impl Bundle {
         self.sets.is_empty()
     }
 
+    /// Whether a ResourceSet gets its inputs from a path.
+    #[must_use]
+    pub fn reads(&self, path: &str) -> bool {
+        let mut providers = self.sets.iter().flat_map(ResourceSet::provider_names);
+        providers.any(|provider| self.path(provider) == path)
+    }
+
     /// The path of a provider: from the URL in its document, or its name if there is no document.
     fn path<'a>(&'a self, provider: &'a str) -> &'a str {
         self.providers.get(provider).map_or(provider, |endpoint| &endpoint.path)

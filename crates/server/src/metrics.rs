@@ -61,6 +61,7 @@ pub struct Metrics {
     pub histories: Counter,
     pub store_available: Gauge,
     pub damaged_rows: Gauge,
+    pub templates_current: Gauge,
 }
 
 impl Default for Metrics {
@@ -107,6 +108,10 @@ impl Default for Metrics {
             damaged_rows: registrar.add(
                 "damaged_rows",
                 "Damaged places in the store; polls that may depend on them get 503",
+            ),
+            templates_current: registrar.add(
+                "templates_current",
+                "1 if the templates in use are those of TEMPLATES_DIR, 0 if its files cannot be used",
             ),
             registrar,
         }

@@ -10,11 +10,16 @@ use crate::{Result, wait};
 impl Cluster {
     /// What a chart was installed with: succeeds when Helm says that the release is there, and the release says so too.
     pub(crate) fn installed(&self, component: &str) -> Result<Installed> {
+        self.installed_in(component, component)
+    }
+
+    /// The same for a chart that has another namespace than its id.
+    pub(super) fn installed_in(&self, component: &str, namespace: &str) -> Result<Installed> {
         let release = self
             .kube
             .need(kube::HELM_RELEASE, FLUX, &format!("platform-{component}"))?;
         kube::ready(&release)?;
-        let made = self.kube.need(kube::CONFIG_MAP, component, component)?;
+        let made = self.kube.need(kube::CONFIG_MAP, namespace, component)?;
         Ok(Installed {
             version: text(&made["data"]["version"]).to_owned(),
             values: serde_json::from_str(text(&made["data"]["values"]))?,

@@ -6,6 +6,7 @@ mod deployed;
 mod end;
 mod kinds;
 mod look;
+mod registries;
 mod roads;
 mod together;
 mod trouble;
@@ -34,6 +35,9 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     roads::hotfix(story, world)?;
     roads::everywhere_alike(story, world)?;
     roads::chart(story, world)?;
+    registries::login(story, world)?;
+    registries::signatures(story, world)?;
+    registries::left(world, &mut bare)?;
     together::together(story, world)?;
     trouble::api_down(story, world)?;
     trouble::wrong_token(story, world)?;

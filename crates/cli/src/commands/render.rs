@@ -69,6 +69,13 @@ pub(crate) fn of_cluster(session: &Session<'_>, args: &RenderArgs) -> Result<(),
         Some(path) => {
             let objects = with_templates(session, cluster, path, revision.as_deref())?;
             let wanted = kind.map(|kind| kind.path.clone().unwrap_or_default());
+            let is_read = |wanted: &String| objects.iter().any(|(paths, _)| paths.contains(wanted));
+            if let Some(wanted) = wanted.as_ref().filter(|wanted| !is_read(wanted)) {
+                let path = path.display();
+                session
+                    .printer
+                    .note(&format!("note: {path}: no ResourceSet reads the path {wanted}"));
+            }
             let objects = objects
                 .into_iter()
                 .filter(|(paths, _)| wanted.as_ref().is_none_or(|path| paths.contains(path)));
@@ -78,6 +85,9 @@ pub(crate) fn of_cluster(session: &Session<'_>, args: &RenderArgs) -> Result<(),
             let query = [("kind", kind.map(|kind| kind.name.to_string())), ("revision", revision)];
             let path = with_query(&format!("/{CLUSTERS}/{}/manifests", encode(cluster)), query);
             let mut list = session.client.get(&path)?;
+            for note in list["notes"].as_array().into_iter().flatten() {
+                session.printer.note(&format!("note: {}", text(note)));
+            }
             match list["items"].take() {
                 Value::Array(objects) => objects,
                 _ => Vec::new(),
@@ -173,6 +183,11 @@ fn template_files(path: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
             for entry in fs::read_dir(&path).map_err(|error| unreadable(&path, &error))? {
                 let entry = entry.map_err(|error| unreadable(&path, &error))?.path();
                 let extension = entry.extension().and_then(|extension| extension.to_str());
+                // As the server reads TEMPLATES_DIR.
+                let name = entry.file_name().unwrap_or_default();
+                if name.as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
                 if entry.is_dir() || matches!(extension, Some("yaml" | "yml" | "json")) {
                     open.push(entry);
                 }

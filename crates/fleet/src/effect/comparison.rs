@@ -352,7 +352,8 @@ impl<'a> ChangedDefinitions<'a> {
     /// what the definition alone would become says nothing.
     fn objects_may_differ(&self) -> bool {
         self.differ_in(|kind| {
-            let rules = kind.flux.renders.iter().flat_map(|rule| rule.when.keys());
+            let rules = kind.flux.renders.iter();
+            let rules = rules.flat_map(|rule| rule.when.keys().chain(rule.recreated_on.keys()));
             rules.chain(kind.flux.off.keys()).collect()
         })
     }

@@ -1,5 +1,6 @@
 //! One list of inputs, compared before and after a change.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -7,8 +8,9 @@ use serde_json::Value;
 
 use super::Detail;
 use crate::diff::{Difference, differences};
-use crate::inputs::{Effective, cluster_block, reference_id, references};
-use crate::kind::Kind;
+use crate::inputs::{Effective, Part, cluster_block, reference_id, references};
+use crate::json;
+use crate::kind::{Kind, Render};
 use crate::released::Had;
 use crate::snapshot::{ClusterHead, Definitions};
 
@@ -21,7 +23,7 @@ pub struct ListEffect {
     /// Whether the path is answered 404 afterwards: no kind has it any more.
     #[serde(skip_serializing_if = "is_false")]
     pub unanswered: bool,
-    /// What Flux garbage-collects: inputs that are removed, turned off, or rendered as another kind of object.
+    /// What Flux garbage-collects: inputs that are removed, turned off, rendered as another kind of object, or moved.
     #[serde(skip)]
     pub lost: Vec<String>,
     /// How many of the compared inputs Flux still has objects of afterwards.
@@ -43,8 +45,34 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// An object that Flux makes, and the source of its content.
-pub(crate) type Object<'a> = (&'a str, Option<&'a str>);
+/// An object that Flux makes: if any of this changes, Flux removes what it made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Object<'a> {
+    pub(crate) kind: &'a str,
+    /// The source of its content.
+    pub(crate) source: Option<&'a str>,
+    /// Where its content goes, if not to the default place.
+    pub(crate) place: Option<Cow<'a, str>>,
+}
+
+impl<'a> Object<'a> {
+    fn new(rule: &'a Render, effective: &Effective<'_>) -> Self {
+        let set = |field: &str| effective.get(field).filter(|value| !value.is_null());
+        let mut place = String::new();
+        for (field, default) in &rule.recreated_on {
+            let default = default.as_deref().and_then(set);
+            if let Some(value) = set(field).filter(|value| Some(*value) != default) {
+                json::write_str(field, &mut place);
+                json::write(value, &mut place);
+            }
+        }
+        Object {
+            kind: &rule.object,
+            source: rule.source.as_deref(),
+            place: (!place.is_empty()).then_some(place.into()),
+        }
+    }
+}
 
 /// One input, as far as the comparison needs it.
 pub(crate) struct Input<'a> {
@@ -61,11 +89,7 @@ pub(crate) fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document:
         let id = reference_id(reference);
         let definition = definitions.get(id)?.value();
         let effective = Effective::new(kind, definition, reference, document);
-        let object = || {
-            effective
-                .render()
-                .map(|rule| (rule.object.as_str(), rule.source.as_deref()))
-        };
+        let object = || effective.render().map(|rule| Object::new(rule, &effective));
         let object = (!effective.is_off()).then(object);
         Some(Input { id, effective, object })
     });
@@ -82,6 +106,12 @@ pub(super) struct List<'a> {
 impl List<'_> {
     fn position(&self, id: &str) -> Option<usize> {
         self.inputs.iter().position(|input| input.id == id)
+    }
+
+    /// The cluster block that each input of the list has.
+    fn block(&self) -> Option<Part<'_>> {
+        let kind = self.inputs.first()?.effective.kind();
+        self.cluster.map(|head| cluster_block(kind, head))
     }
 
     fn input(&self, input: &Input<'_>) -> Value {
@@ -110,7 +140,7 @@ impl ListEffect {
             left: new.inputs.iter().filter(|input| input.object.is_some()).count(),
             ..ListEffect::default()
         };
-        let same_block = old.cluster.map(cluster_block) == new.cluster.map(cluster_block);
+        let same_block = old.block() == new.block();
         for (n, before) in old.inputs.iter().enumerate() {
             // Lists rarely change, so the same position is tried first.
             let position = match new.inputs.get(n) {

@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use self::comparison::Comparison;
-pub(crate) use self::lists::{Input, inputs};
+pub(crate) use self::lists::{Input, Object, inputs};
 pub use self::lists::{InputEffect, ListEffect};
 pub use self::relabelled::Relabelled;
 use crate::diagnose::Diagnostic;

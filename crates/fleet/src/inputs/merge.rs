@@ -55,6 +55,10 @@ impl<'a> Effective<'a> {
         }
     }
 
+    pub(crate) fn kind(&self) -> &'a Kind {
+        self.kind
+    }
+
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         let mut fields = self.fields.iter();
         fields.find(|(field, _)| *field == name).map(|(_, value)| *value)
@@ -91,7 +95,7 @@ impl<'a> Effective<'a> {
     /// The input: nested, and with the cluster block if a cluster is given.
     pub(crate) fn input(&self, cluster: Option<&'a ClusterHead>) -> Part<'a> {
         let mut parts: Vec<(&'a str, Part<'a>)> = Vec::with_capacity(self.fields.len() + 1);
-        parts.extend(cluster.map(|head| ("cluster", cluster_block(head))));
+        parts.extend(cluster.map(|head| ("cluster", cluster_block(self.kind, head))));
         for &(name, value) in &self.fields {
             let field = (name, Part::Value(value));
             let Some(target) = nested_in(self.kind, name) else {
@@ -116,13 +120,24 @@ fn nested_in<'a>(kind: &'a Kind, field: &str) -> Option<&'a str> {
     found.map(|(target, _)| target.as_str())
 }
 
-/// What every input says about its cluster.
-pub(crate) fn cluster_block(head: &ClusterHead) -> Part<'_> {
-    Part::Object(vec![
+/// What every input of a kind says about its cluster.
+pub(crate) fn cluster_block<'a>(kind: &Kind, head: &'a ClusterHead) -> Part<'a> {
+    let mut fields = vec![
         ("dns", Part::Text(&head.dns)),
         ("environment", Part::Text(&head.environment)),
         ("name", Part::Text(&head.name)),
-    ])
+    ];
+    let wanted = &kind.flux.cluster_labels;
+    // Always there if the kind asks for labels, so that templates can look one up that a cluster does not have.
+    if !wanted.is_empty() {
+        let labels = head
+            .labels
+            .iter()
+            .filter(|(name, _)| wanted.iter().any(|wanted| **wanted == **name));
+        let labels = labels.map(|(name, value)| (&**name, Part::Text(value)));
+        fields.push(("labels", Part::Object(labels.collect())));
+    }
+    Part::Object(fields)
 }
 
 /// An input or a part of it, borrowed from the documents that it is merged from.

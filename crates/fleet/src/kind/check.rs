@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::draft::{CLUSTER_NEEDS, Draft, RESERVED_PROPERTIES};
+use super::draft::{CLUSTER_NEEDS, Draft, INPUT_PROPERTIES, RESERVED_PROPERTIES, reserved_names};
 use super::names;
 use super::settings::Flux;
 use crate::refusal::Violation;
@@ -51,12 +51,13 @@ impl Check<'_> {
 
     fn reserved_properties(&mut self) {
         let properties = self.properties;
-        for name in RESERVED_PROPERTIES
-            .iter()
-            .filter(|name| properties.contains_key(**name))
-        {
+        let reserved = reserved_names(self.flux);
+        for name in reserved.filter(|name| properties.contains_key(*name)) {
             let pointer = format!("{}/properties/{name}", self.draft.at);
-            let detail = format!("\"{name}\" cannot be a property: it has another meaning in inputs or files");
+            let detail = match INPUT_PROPERTIES.contains(&name) {
+                true => format!("\"{name}\" cannot be a property unless it is nested: inputs have another \"{name}\""),
+                false => format!("\"{name}\" cannot be a property: it has another meaning in files"),
+            };
             self.errors.push(Violation::new(pointer, detail));
         }
     }
@@ -77,7 +78,7 @@ impl Check<'_> {
         }
     }
 
-    /// The settings of the merge: overridable, carried, nest, patches.
+    /// The settings of the merge: overridable, carried, nest, cluster_labels, patches.
     fn merge_settings(&mut self) {
         let flux = self.flux;
         for (n, name) in flux.overridable.iter().enumerate() {
@@ -97,6 +98,11 @@ impl Check<'_> {
                 self.expect(holds, &format!("nest/{target}/{n}"), not_a_property(field));
             }
         }
+        for (n, name) in flux.cluster_labels.iter().enumerate() {
+            let holds = !name.is_empty() && !flux.cluster_labels[..n].contains(name);
+            let detail = format!("\"{name}\" is not the name of a label, or is listed twice");
+            self.expect(holds, &format!("cluster_labels/{n}"), detail);
+        }
         let holds = !flux.patches || !self.has("patches");
         self.expect(holds, "patches", "the kind has a property \"patches\"");
     }
@@ -113,6 +119,12 @@ impl Check<'_> {
             for field in rule.when.keys() {
                 let setting = format!("renders/{n}/when/{field}");
                 self.expect(self.has(field), &setting, not_a_property(field));
+            }
+            for (field, default) in &rule.recreated_on {
+                let setting = format!("renders/{n}/recreated_on/{field}");
+                for name in [Some(field), default.as_ref()].into_iter().flatten() {
+                    self.expect(self.has(name), &setting, not_a_property(name));
+                }
             }
         }
         for field in flux.off.keys() {
@@ -137,6 +149,8 @@ impl Check<'_> {
         if self.draft.is_clusters() {
             let holds = flux.path.is_none() && flux.references.is_none();
             self.expect(holds, "path", "clusters have no Flux endpoint");
+            let holds = flux.cluster_labels.is_empty();
+            self.expect(holds, "cluster_labels", "clusters have no inputs");
         }
     }
 

@@ -19,6 +19,8 @@ use crate::refusal::{Violation, segment};
 
 /// Properties that an input has for another purpose, or that have a meaning in a file of documents.
 pub(super) const RESERVED_PROPERTIES: [&str; 5] = ["kind", "schema", "cluster", "provider", "_id"];
+/// Those that only an input has for another purpose: a nested property may have such a name.
+pub(super) const INPUT_PROPERTIES: [&str; 2] = ["cluster", "provider"];
 
 /// The properties of clusters that the code uses. A kind's file that leaves one out gets it from the built-in file.
 pub(super) const CLUSTER_NEEDS: [(&str, &str); 7] = [
@@ -278,8 +280,15 @@ pub(super) fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
     }
     let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);
     own.chain(flux.patches.then_some("patches"))
-        .chain(RESERVED_PROPERTIES)
+        .chain(reserved_names(flux))
         .collect()
+}
+
+/// The names that no property of a kind with these settings may have.
+pub(super) fn reserved_names(flux: &Flux) -> impl Iterator<Item = &str> {
+    let is_nested = |name: &str| flux.nest.values().flatten().any(|field| field == name);
+    let names = RESERVED_PROPERTIES.into_iter();
+    names.filter(move |name| !(INPUT_PROPERTIES.contains(name) && is_nested(name)))
 }
 
 /// Checks the cost of the patterns of the settings, which are compiled when the settings are read.

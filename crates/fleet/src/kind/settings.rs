@@ -39,6 +39,8 @@ pub struct Flux {
     pub off: Map<String, Value>,
     /// What Flux makes of an input: the first rule that matches.
     pub renders: Vec<Render>,
+    /// Labels of the cluster that its inputs of this kind carry, as `cluster.labels`.
+    pub cluster_labels: Vec<String>,
 }
 
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -59,6 +61,10 @@ pub struct Render {
     /// Fields without effect on such an object, if they have this value; null stands for any value.
     #[serde(default)]
     pub ignores: BTreeMap<String, Value>,
+    /// Fields that say where the object's content goes, each with the field that it defaults to, or null. If one changes, Flux
+    /// removes the content and creates it again elsewhere.
+    #[serde(default)]
+    pub recreated_on: BTreeMap<String, Option<String>>,
 }
 
 fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
@@ -157,8 +163,7 @@ mod tests {
 
     #[test]
     fn the_names_of_settings_are_the_fields_of_the_struct() {
-        let expected =
-            "plural singular command path references overridable carried patches nest depends_on off renders";
+        let expected = "plural singular command path references overridable carried patches nest depends_on off renders cluster_labels";
         assert_eq!(known().join(" "), expected);
     }
 

@@ -1,5 +1,6 @@
 //! A cluster of the snapshot, and its cached replies.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -19,6 +20,8 @@ pub struct ClusterHead {
     /// In lower case, for lookup.
     pub dns_key: Arc<str>,
     pub environment: Box<str>,
+    /// The labels that inputs of some kind carry, by name.
+    pub labels: Box<[(Box<str>, Box<str>)]>,
     pub protected: bool,
 }
 
@@ -68,6 +71,7 @@ impl Cluster {
                 dns,
                 dns_key,
                 environment: text("environment").into(),
+                labels: carried_labels(value, kinds),
                 protected: value.get("protected").and_then(Value::as_bool).unwrap_or_default(),
             }),
             lists,
@@ -93,15 +97,13 @@ impl Cluster {
 
     /// Keeps the replies of the previous version where both documents agree on everything in them: most writes change one kind.
     pub(super) fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
-        if inputs::cluster_block(&self.head) != inputs::cluster_block(&old.head) {
-            return;
-        }
         for list in &mut self.lists {
-            let made = old.list(&list.kind).filter(|old| old.reply.get().is_some());
-            if let (Some(old), Some(kind)) = (made, kinds.get(&list.kind))
+            let made = old.list(&list.kind).filter(|made| made.reply.get().is_some());
+            if let (Some(made), Some(kind)) = (made, kinds.get(&list.kind))
+                && inputs::cluster_block(kind, &self.head) == inputs::cluster_block(kind, &old.head)
                 && inputs::own_part(kind, value) == inputs::own_part(kind, old_value)
             {
-                list.reply = old.reply.clone();
+                list.reply = made.reply.clone();
             }
         }
     }
@@ -117,4 +119,13 @@ impl Cluster {
             lists,
         }
     }
+}
+
+/// The labels of a cluster that inputs of some kind carry.
+fn carried_labels(cluster: &Value, kinds: &Kinds) -> Box<[(Box<str>, Box<str>)]> {
+    let wanted = kinds.definitions().flat_map(|kind| &kind.flux.cluster_labels);
+    let found = wanted.filter_map(|name| Some((name.as_str(), cluster.get("labels")?.get(name)?.as_str()?)));
+    let sorted: BTreeMap<&str, &str> = found.collect();
+    let owned = sorted.into_iter().map(|(name, value)| (name.into(), value.into()));
+    owned.collect()
 }

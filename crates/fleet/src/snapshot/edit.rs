@@ -95,12 +95,14 @@ impl Edit {
                 Some(old) if old.references == kind.references => {
                     let dirty = self.dirty.entry(kind.name.clone()).or_default();
                     dirty.extend(definitions[&kind.name].all_users());
+                    // Clusters keep the labels that inputs carry.
+                    must_index |= old.flux.cluster_labels != kind.flux.cluster_labels;
                 }
                 // Clusters may have the kind's array already, if their schema is open.
-                _ => must_index = !self.fleet.clusters.is_empty(),
+                _ => must_index = true,
             }
         }
-        if must_index {
+        if must_index && !self.fleet.clusters.is_empty() {
             self.index_clusters();
         }
         Ok(())

@@ -77,7 +77,14 @@ impl Fleet {
         let list = cluster.list(&kind.name)?;
         let definitions = self.definitions.get(&kind.name)?;
         let head = cluster.head();
-        let block = PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len()) + kind.carried_len();
+        let labels = head.labels.iter().map(|(name, value)| name.len() + value.len() + 1);
+        let labels: usize = if kind.flux.cluster_labels.is_empty() {
+            0
+        } else {
+            labels.sum()
+        };
+        let block =
+            PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len() + labels) + kind.carried_len();
         let bound = list.count * (definitions.longest + block) + cluster.document().body.as_str().len() + 64;
         if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
             return None;

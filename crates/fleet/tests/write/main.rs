@@ -7,6 +7,8 @@ mod common;
 
 mod assigning;
 mod batches;
+mod catalog;
+mod cluster_labels;
 mod contract;
 mod costs;
 mod decommission;

@@ -1,7 +1,6 @@
 //! The Kubernetes objects of a cluster: the templates, rendered as Flux Operator renders them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fleet::Fleet;
@@ -20,35 +19,14 @@ use super::App;
 use super::errors::ReadError;
 use super::reads::Turn;
 use super::resources::cluster_of;
-use crate::config::ConfigError;
 
-/// The manifests that this release ships.
-const SHIPPED: [(&str, &str); 6] = [
-    (
-        "providers/namespaces.yaml",
-        include_str!("../../../../k8s/providers/namespaces.yaml"),
-    ),
-    (
-        "providers/platform-components.yaml",
-        include_str!("../../../../k8s/providers/platform-components.yaml"),
-    ),
-    (
-        "providers/rolebindings.yaml",
-        include_str!("../../../../k8s/providers/rolebindings.yaml"),
-    ),
-    (
-        "resourcesets/namespaces.yaml",
-        include_str!("../../../../k8s/resourcesets/namespaces.yaml"),
-    ),
-    (
-        "resourcesets/platform-components.yaml",
-        include_str!("../../../../k8s/resourcesets/platform-components.yaml"),
-    ),
-    (
-        "resourcesets/rolebindings.yaml",
-        include_str!("../../../../k8s/resourcesets/rolebindings.yaml"),
-    ),
-];
+/// The objects of a cluster, and what to know about them.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    pub objects: Vec<Value>,
+    /// Why there are no objects of some inputs.
+    pub notes: Vec<String>,
+}
 
 impl App {
     /// The objects of a cluster, now or at a revision; of one kind, if it is named.
@@ -58,7 +36,7 @@ impl App {
         id: &str,
         kind: Option<&str>,
         revision: Option<Revision>,
-    ) -> Result<Vec<Value>, ReadError> {
+    ) -> Result<Manifests, ReadError> {
         let fleet = match revision {
             Some(revision) => self.fleet_at(turn, revision)?,
             None => self.fleet(),
@@ -66,7 +44,8 @@ impl App {
         let cluster = cluster_of(&fleet, id)?;
         let path = kind.map(|name| path_of(&fleet, name)).transpose()?;
         let (mut objects, mut errors) = (Vec::new(), Vec::new());
-        for rendered in render(&self.templates, &fleet, cluster) {
+        let templates = self.templates.current();
+        for rendered in render(&templates, &fleet, cluster) {
             if path.as_deref().is_some_and(|path| !rendered.paths.contains(&path)) {
                 continue;
             }
@@ -75,10 +54,15 @@ impl App {
                 Err(error) => errors.push(Violation::new(segment(rendered.name), error.to_string())),
             }
         }
-        match errors.is_empty() {
-            true => Ok(objects),
-            false => Err(ReadError::Invalid(errors)),
+        if !errors.is_empty() {
+            return Err(ReadError::Invalid(errors));
         }
+        let notes = unread(&templates, &fleet, cluster, path.as_deref());
+        let notes = notes.map(|(kind, detail)| format!("{}: {detail}", kind.name));
+        Ok(Manifests {
+            objects,
+            notes: notes.collect(),
+        })
     }
 
     /// What is accepted for a cluster but will not do what it seems to.
@@ -86,7 +70,15 @@ impl App {
         let fleet = self.fleet();
         let cluster = cluster_of(&fleet, id)?;
         let mut found = fleet.diagnose(cluster);
-        found.extend(diagnose(&fleet, &render(&self.templates, &fleet, cluster)));
+        let templates = self.templates.current();
+        found.extend(diagnose(&fleet, &render(&templates, &fleet, cluster)));
+        let unread = unread(&templates, &fleet, cluster, None);
+        found.extend(unread.map(|(kind, detail)| Diagnostic {
+            code: "untemplated",
+            kind: kind.name.to_string(),
+            id: String::new(),
+            detail,
+        }));
         Ok(found)
     }
 }
@@ -105,45 +97,6 @@ fn path_of(fleet: &Fleet, name: &str) -> Result<String, ReadError> {
         let name = quote(name);
         ReadError::BadParameter(format!("kind=\"{name}\" is not a kind with a Flux endpoint"))
     })
-}
-
-/// The templates of a folder and of those below it, or the shipped ones.
-pub fn templates(folder: Option<&Path>) -> Result<Bundle, ConfigError> {
-    let unusable = |problem: String| ConfigError::new("TEMPLATES_DIR", problem);
-    let Some(folder) = folder else {
-        let files = SHIPPED.iter().map(|(name, text)| (*name, text.as_bytes()));
-        return Bundle::read(files).map_err(|error| unusable(error.to_string()));
-    };
-    let mut files = Vec::new();
-    for path in yaml_files(folder).map_err(|(path, error)| unusable(format!("{}: {error}", path.display())))? {
-        let text = std::fs::read(&path).map_err(|error| unusable(format!("{}: {error}", path.display())))?;
-        files.push((path.display().to_string(), text));
-    }
-    let bundle = Bundle::read(files.iter().map(|(name, text)| (name.as_str(), text.as_slice())));
-    let bundle = bundle.map_err(|error| unusable(error.to_string()))?;
-    match bundle.is_empty() {
-        true => Err(unusable(format!("{}: no file holds a ResourceSet", folder.display()))),
-        false => Ok(bundle),
-    }
-}
-
-fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, (PathBuf, std::io::Error)> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        let failed = |error| (folder.clone(), error);
-        for entry in std::fs::read_dir(&folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let extension = path.extension().and_then(|extension| extension.to_str());
-            if path.is_dir() {
-                open.push(path);
-            } else if matches!(extension, Some("yaml" | "yml" | "json")) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// Renders each ResourceSet for one cluster.
@@ -165,6 +118,29 @@ fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str) -> Option<Vec<Map<String
         _ => None,
     });
     Some(inputs.collect())
+}
+
+/// The kinds whose inputs no ResourceSet reads, each with what that means: those that the cluster has inputs of, or the one at
+/// `wanted`.
+fn unread<'a>(
+    templates: &Bundle,
+    fleet: &'a Fleet,
+    cluster: &Cluster,
+    wanted: Option<&str>,
+) -> impl Iterator<Item = (&'a Arc<Kind>, String)> {
+    fleet.kinds().definitions().filter_map(move |kind| {
+        let path = kind.path.as_deref()?;
+        if templates.reads(path) || wanted.is_some_and(|wanted| wanted != path) {
+            return None;
+        }
+        let count = inputs(fleet, cluster, path).map_or(0, |inputs| inputs.len());
+        let detail = match count {
+            0 if wanted.is_none() => return None,
+            1 => format!("no ResourceSet reads the path {path}, so nothing is rendered of its input"),
+            count => format!("no ResourceSet reads the path {path}, so nothing is rendered of its {count} inputs"),
+        };
+        Some((kind, detail))
+    })
 }
 
 /// Problems that show only in the rendered objects.

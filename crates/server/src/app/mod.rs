@@ -19,6 +19,7 @@ pub mod repair;
 pub mod resources;
 pub mod snapshot_file;
 pub mod start;
+pub mod templates;
 pub mod verify;
 
 use std::sync::Arc;
@@ -31,13 +32,13 @@ use fleet::effect::Effect;
 use fleet::judge::{Detail, Guard, judge};
 use fleet::log::{Digest, Revision, RevisionRecord};
 use fleet::refusal::Removals;
-use resourceset::Bundle;
 use store::Store;
 use tokio::sync::{Semaphore, watch};
 
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
 use self::manifests::ObjectsEffect;
 use self::reads::Turn;
+use self::templates::Templates;
 use crate::config::{Config, Mode};
 use crate::metrics::Metrics;
 use crate::tokens::Tokens;
@@ -56,7 +57,7 @@ pub struct App {
     /// Private, so that only use cases read and write it.
     store: Arc<dyn Store>,
     /// The ResourceSets that clusters render their inputs with.
-    pub templates: Bundle,
+    pub templates: Arc<Templates>,
     /// OPENAPI_FILE: served at /openapi.yaml in place of the generated document.
     pub openapi_file: Option<Bytes>,
     /// Places for reads of the whole fleet or log: few at a time, to bound memory and threads.
@@ -103,8 +104,9 @@ impl App {
         store: Arc<dyn Store>,
         tokens: Arc<Tokens>,
         metrics: Arc<Metrics>,
-        templates: Bundle,
+        templates: Arc<Templates>,
     ) -> Self {
+        metrics.templates_current.set(1);
         App {
             mode: config.mode,
             tokens,
@@ -170,9 +172,10 @@ impl App {
         let effect = judgement.effect;
         let mut objects = Vec::new();
         if let Some(page) = rendered {
+            let templates = self.templates.current();
             for cluster in effect.clusters.iter().skip(page.offset).take(page.limit) {
                 turn.check()?;
-                let compared = manifests::compare(&self.templates, &base, outcome.preview(), &cluster.dns);
+                let compared = manifests::compare(&templates, &base, outcome.preview(), &cluster.dns);
                 objects.push(compared);
             }
         }

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use fleet::log::Revision;
 use fleet::refusal::Violation;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::body::{Writer, respond};
 use super::caller::Caller;
@@ -15,6 +15,7 @@ use super::negotiate::accepts;
 use super::problem::Problem;
 use super::respond::{Reply, json_text};
 use crate::app::App;
+use crate::app::manifests::Manifests;
 
 /// `GET /clusters/{id}/inputs/{path}`: what Flux gets, now or at a revision.
 pub async fn inputs(State(app): State<Arc<App>>, Path((id, path)): Path<(String, String)>, caller: Caller) -> Reply {
@@ -42,19 +43,27 @@ pub async fn manifests(State(app): State<Arc<App>>, Path(id): Path<String>, call
         None => caller.class(),
     };
     let show = move |app: &App, out: &mut Writer| {
-        let objects = app.objects(&out.turn, &id, kind.as_deref(), revision)?;
-        write_objects(out, &objects, &caller.headers)
+        let manifests = app.objects(&out.turn, &id, kind.as_deref(), revision)?;
+        write_manifests(out, &manifests, &caller.headers)
     };
     respond(&app, class, show).await
 }
 
-/// YAML, unless only JSON is accepted.
-fn write_objects(out: &mut Writer, objects: &[Value], headers: &HeaderMap) -> Result<(), Problem> {
+/// YAML, unless only JSON is accepted. Notes are comments, or a field that is there only if there are any.
+fn write_manifests(out: &mut Writer, manifests: &Manifests, headers: &HeaderMap) -> Result<(), Problem> {
+    let Manifests { objects, notes } = manifests;
     if accepts(headers, "json") && !accepts(headers, "yaml") {
-        return out.json(&json!({"apiVersion": "v1", "kind": "List", "items": objects}));
+        let mut list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        if !notes.is_empty() {
+            list["notes"] = json!(notes);
+        }
+        return out.json(&list);
     }
     let yaml = HeaderValue::from_static("application/yaml");
     out.headers.insert(CONTENT_TYPE, yaml);
+    for note in notes {
+        out.text(&format!("# {note}\n"))?;
+    }
     for object in objects {
         let text = resourceset::to_yaml(object);
         out.text("---\n")?;

@@ -5,6 +5,7 @@ mod auth;
 mod away;
 mod backup;
 mod batch;
+mod catalog;
 mod crud;
 mod feed;
 mod fuzz;

@@ -229,7 +229,12 @@ async fn templates_of_a_folder_are_used_and_their_errors_are_reported() {
         .iter()
         .map(|one| (one["code"].as_str().unwrap(), one["id"].as_str().unwrap()))
         .collect();
-    assert_eq!(told, [("duplicate", "ns"), ("template", "broken")], "{found:?}");
+    // Components have no template there.
+    assert_eq!(
+        told,
+        [("duplicate", "ns"), ("template", "broken"), ("untemplated", "")],
+        "{found:?}"
+    );
     assert!(
         found[1]["detail"]
             .as_str()
@@ -258,4 +263,36 @@ async fn templates_of_a_folder_are_used_and_their_errors_are_reported() {
     .expect(200);
     let list = objects(&app, &format!("/clusters/{DEMO}/manifests?kind=network-policies")).await;
     assert_eq!(names(&list), ["ConfigMap/deny"]);
+}
+
+#[tokio::test]
+async fn a_kind_without_a_template_is_told() {
+    let app = TestApp::start().await;
+    app.put_kind("network_policies", NETWORK_POLICY).await.expect(201);
+    for id in ["deny", "allow"] {
+        let policy = json!({"id": id, "target_namespace": "x", "ingress_rules": []});
+        let created = app.post("/network_policies", &policy).await;
+        assert!(created.status == 201, "{}", created.text());
+    }
+    let none = objects(&app, &format!("/clusters/{DEMO}/manifests")).await;
+    assert_eq!(none.get("notes"), None, "it has no inputs of the kind");
+    let references = json!({"network_policies": [{"id": "deny"}, {"id": "allow"}]});
+    app.patch(format!("/clusters/{DEMO}"), &references).await.expect(200);
+    let note = "no ResourceSet reads the path network-policies, so nothing is rendered of its 2 inputs";
+    let told = format!("network_policies: {note}");
+    let all = objects(&app, &format!("/clusters/{DEMO}/manifests")).await;
+    assert_eq!((&all["notes"], &all["items"]), (&json!([told]), &none["items"]));
+    let some = objects(&app, &format!("/clusters/{DEMO}/manifests?kind=network_policy")).await;
+    assert_eq!((&some["notes"], &some["items"]), (&json!([told]), &json!([])));
+    let others = objects(&app, &format!("/clusters/{DEMO}/manifests?kind=namespace")).await;
+    assert_eq!(others.get("notes"), None);
+    let yaml = app.get(format!("/clusters/{DEMO}/manifests?kind=network_policy")).await;
+    assert_eq!(yaml.expect(200).text(), format!("# {told}\n"));
+    let found = app
+        .get(format!("/clusters/{DEMO}/diagnostics"))
+        .await
+        .expect(200)
+        .array();
+    let expected = json!({"code": "untemplated", "kind": "network_policies", "id": "", "detail": note});
+    assert!(found.contains(&expected), "{found:?}");
 }

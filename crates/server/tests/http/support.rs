@@ -13,8 +13,8 @@ use clap::Parser;
 use fleet::json::Json;
 use flux_resourceset::app::App;
 use flux_resourceset::app::engine::{self, Engine};
-use flux_resourceset::app::manifests;
 use flux_resourceset::app::start::{self, StartError};
+use flux_resourceset::app::templates::Templates;
 use flux_resourceset::commands::Cli;
 use flux_resourceset::config::{Backend, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
@@ -161,7 +161,7 @@ impl Setup {
             store.clone(),
             tokens,
             metrics,
-            manifests::templates(self.config.templates_dir.as_deref())?,
+            Arc::new(Templates::load(self.config.templates_dir.as_deref())?),
         );
         app.openapi_file = self.openapi_file.clone().map(Bytes::from);
         app.stopping = self.stopping.clone();

@@ -21,4 +21,5 @@ mod shared_database;
 mod shutdown;
 mod starting;
 mod store_commands;
+mod templates;
 mod tokens;

@@ -486,3 +486,32 @@ fn refused_writes_and_failed_authentications_are_in_the_log() {
     }
     assert!(!server.process.log().iter().any(|line| line.contains(WRITE)));
 }
+
+#[test]
+fn a_folder_of_backups_keeps_the_latest() {
+    let folder = Folder::new();
+    fleet(&folder).stop();
+    folder.write("backups/fleet.jsonl.gz", "another file");
+    let old = ["20200101T000000Z", "20210101T000000Z"].map(|time| format!("flux-resourceset-{time}.jsonl.gz"));
+    for name in &old {
+        folder.write(&format!("backups/{name}"), "an old one");
+    }
+    let ended = succeeded(command(&folder, &["backup", "backups", "--keep", "2"]).run());
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert!(lines[0].contains(" to backups/flux-resourceset-20"), "{lines:?}");
+    assert_eq!(lines[1..], [format!("removed backups/{}", old[0])]);
+    let written = lines[0].split_once(" to ").unwrap().1.to_owned();
+    let other = Folder::new();
+    other.write("backup.gz", std::fs::read(folder.path(&written)).unwrap());
+    succeeded(command(&other, &["restore", "backup.gz"]).run());
+    assert_eq!(std::fs::read_dir(folder.path("backups")).unwrap().count(), 3);
+    // Only complete backups make room, and only in a folder.
+    let ended = command(&folder, &["backup", "fleet.jsonl", "--keep", "2"]).run();
+    assert!(
+        refused(&ended).ends_with("--keep is for a folder, and fleet.jsonl is none"),
+        "{}",
+        ended.stderr
+    );
+    let ended = command(&folder, &["backup", "backups", "--keep", "0"]).run();
+    assert!(ended.stderr.contains("--keep"), "{}", ended.stderr);
+}

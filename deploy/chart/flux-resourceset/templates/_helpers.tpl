@@ -52,6 +52,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ .Values.store.sqlite.existingClaim | default (printf "%s-data" (include "flux-resourceset.fullname" .)) }}
 {{- end -}}
 
+{{- define "flux-resourceset.backupClaim" -}}
+{{ .Values.backup.existingClaim | default (printf "%s-backups" (include "flux-resourceset.fullname" .)) }}
+{{- end -}}
+
 {{/* The roles that have their own pods. */}}
 {{- define "flux-resourceset.roles" -}}
 {{- if .Values.read.enabled }}read {{ end }}crud
@@ -74,6 +78,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- if and (not $values.read.enabled) (or $values.ingress.read.enabled $values.httpRoute.read.enabled $values.read.autoscaling.enabled) -}}
 {{- fail "\n\nread.enabled=false leaves nothing for ingress.read, httpRoute.read and read.autoscaling: use those of crud." -}}
+{{- end -}}
+{{- if and $values.prometheusRule.enabled (not $values.serviceMonitor.enabled) -}}
+{{- fail "\n\nprometheusRule needs serviceMonitor.enabled=true: its rules name the job that the ServiceMonitor gives." -}}
 {{- end -}}
 {{- if $values.tokens.existingSecret -}}
 {{- if or $values.tokens.read $values.tokens.write -}}

@@ -47,7 +47,12 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
 }
 
 fn table(kind: &Kind, usages: &[Value], wide: bool) -> Table {
-    let fields = kind.overridable.iter().chain(&kind.carried);
+    // An optional field that no cluster has would be an empty column.
+    let is_required = |name: &str| kind.fields.iter().any(|field| field.required && field.name == name);
+    let is_set = |name: &str| usages.iter().any(|usage| !usage["values"][name].is_null());
+    let overridable = kind.overridable.iter();
+    let overridable = overridable.filter(|field| is_required(&field.name) || is_set(&field.name));
+    let fields = overridable.chain(&kind.carried);
     let mut heading = vec!["cluster", "environment"];
     heading.extend(fields.map(|field| field.name.as_str()));
     if wide {

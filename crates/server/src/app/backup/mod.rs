@@ -5,6 +5,7 @@
 //! - each `resource` of the state;
 //! - an `end` with their numbers, so that a file that was cut off is recognized.
 
+pub mod folder;
 mod lines;
 mod restore;
 mod served;
@@ -12,7 +13,7 @@ mod served;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -38,6 +39,8 @@ pub enum BackupError {
     Unwritable(String),
     #[error("{file}: {error}")]
     Write { file: String, error: io::Error },
+    #[error("--keep is for a folder, and {} is none", .0.display())]
+    NoFolder(PathBuf),
 }
 
 /// Reads a revision from a line of a backup, or from an event of a stream of changes: both have the same form.

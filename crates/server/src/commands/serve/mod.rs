@@ -95,6 +95,7 @@ impl Serving {
         } = settings;
         let Started { store, fleet, reached } = started;
         let (engine, engine_task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, reached);
+        tokio::spawn(templates.clone().follow(metrics.clone()));
         let mut app = App::new(&config, engine, store.clone(), tokens.clone(), metrics, templates);
         if let Some(text) = openapi_file {
             if fleet::yaml::parse(&text).ok() != Some(openapi::document(app.fleet().kinds(), config.mode)) {

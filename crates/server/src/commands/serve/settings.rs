@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use resourceset::Bundle;
-
-use crate::app::{manifests, start};
+use crate::app::start;
+use crate::app::templates::Templates;
 use crate::config::{Config, ConfigError, ConfigErrors, Mirror, MirrorOptions, Options};
 use crate::tokens::Tokens;
 
@@ -15,7 +14,7 @@ pub(super) struct Settings {
     pub(super) mirror: Option<Mirror>,
     pub(super) tokens: Arc<Tokens>,
     /// The ResourceSets of TEMPLATES_DIR, or the shipped ones.
-    pub(super) templates: Bundle,
+    pub(super) templates: Arc<Templates>,
     /// The text of OPENAPI_FILE.
     pub(super) openapi_file: Option<String>,
 }
@@ -35,14 +34,14 @@ impl Settings {
         if !is_mirror {
             problems.keep(start::check_kind_files(&config));
         }
-        let templates = problems.keep(manifests::templates(config.templates_dir.as_deref()));
+        let templates = problems.keep(Templates::load(config.templates_dir.as_deref()));
         let openapi_file = problems.keep(config.openapi_file.as_deref().map(read_openapi).transpose());
         match (tokens, templates, openapi_file) {
             (Some(tokens), Some(templates), Some(openapi_file)) if problems.is_empty() => Ok(Settings {
                 config,
                 mirror,
                 tokens: Arc::new(tokens),
-                templates,
+                templates: Arc::new(templates),
                 openapi_file,
             }),
             _ => Err(problems),

@@ -4,10 +4,10 @@ use fleet::kind::{CLUSTERS, Kinds};
 use serde_json::json;
 
 use super::Operation;
-use crate::http::openapi::schemas::{any_object, array, object, text};
+use crate::http::openapi::schemas::{any_object, array, described, object, text};
 
 /// The codes of diagnostics.
-const DIAGNOSTICS: [&str; 8] = [
+const DIAGNOSTICS: [&str; 9] = [
     "dangling",
     "stalled",
     "unused",
@@ -16,6 +16,7 @@ const DIAGNOSTICS: [&str; 8] = [
     "template",
     "duplicate",
     "unmet",
+    "untemplated",
 ];
 
 fn view(id: &str, summary: &str) -> Operation {
@@ -45,6 +46,10 @@ pub fn cluster_manifests(kinds: &Kinds) -> Operation {
         "apiVersion": {"type": "string", "enum": ["v1"]},
         "kind": {"type": "string", "enum": ["List"]},
         "items": array(any_object()),
+        "notes": described(
+            "Kinds whose inputs no ResourceSet reads, so that nothing is rendered of them. Left out if there are none.",
+            array(text()),
+        ),
     });
     let forms = [
         // Nothing at all is YAML for null.
@@ -61,7 +66,7 @@ pub fn cluster_manifests(kinds: &Kinds) -> Operation {
         .at_revision()
         .answers(
             200,
-            "The objects: YAML documents, or a List if only JSON is accepted.",
+            "The objects: YAML documents, or a List if only JSON is accepted. Notes are comments in YAML.",
             &forms,
         )
         .problem(422, "A template fails for this cluster.")
