@@ -87,6 +87,8 @@ impl<'a> Session<'a> {
                         let verb = match text(&change["action"]) {
                             "create" => "created",
                             "delete" => "deleted",
+                            // An older server returns no action.
+                            "" if change["etag"].is_null() => "deleted",
                             _ => "changed",
                         };
                         table.line(format!("{} {verb}", name(change)), Tone::Good);

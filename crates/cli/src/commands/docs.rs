@@ -21,8 +21,9 @@ Every command of `flux-resourceset-cli`, with the built-in kinds. A kind that is
 **Output.** On a terminal, a table; piped, or with `-o json`, JSON and nothing else. A write prints `{\"revision\", \"changes\": [{\"action\",
 \"kind\", \"id\", \"etag\"}]}`. A dry run prints `{\"dry_run\": true, \"base\", \"changes\": [{\"action\", \"kind\", \"id\", \"fields\": [{\"pointer\", \"before\",
 \"after\"}]}], \"plan\", \"clusters\", \"totals\", \"removals\", \"warnings\"}`, where pointers name references by their id. `plan` prints the
-plan as the server returns it; `diff --from` prints the same shape, with whole documents under `changes`. `--watch` and `--follow`
-print one JSON document per line.
+plan as the server returns it; `diff -f` prints a dry run with `only_on_server`; `diff --from` prints the same shape, with whole
+documents under `changes`. With `--manifests`, each cluster has `objects` and `manifests`. `--watch` and `--follow` print one JSON
+document per line.
 
 **JSONPath.** `-o jsonpath=TEMPLATE` supports this part of kubectl's syntax: text, `{.field}`, `{['field']}`, `\\.` in names, `[0]`, `[-1]`,
 `[1:3]`, `[*]`, `.*`, `..field`, `[?(@.field==\"value\")]` (`==`, `!=`, `<`, `<=`, `>`, `>=`, or the field alone), `{\"\\n\"}`, and
