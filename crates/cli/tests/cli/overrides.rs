@@ -74,17 +74,19 @@ fn a_person_is_asked_before_keys_are_lost() {
 
 #[test]
 fn only_kinds_with_maps_merge() {
+    let world = world();
+    world.file(
+        "plain.yaml",
+        &CHART
+            .replace("kind: chart", "kind: plain")
+            .replace("[values, tag]", "[tag]"),
+    );
+    world.sh("flux-resourceset-cli kind apply -f plain.yaml").json();
     let help = |command: &str| {
-        World::demo()
+        world
             .sh(&format!("flux-resourceset-cli {command} override --help"))
             .stdout
     };
-    assert!(!help("component").contains("--merge"));
-    let world = world();
-    assert!(
-        world
-            .sh("flux-resourceset-cli chart override --help")
-            .stdout
-            .contains("--merge")
-    );
+    assert!(help("chart").contains("--merge"), "{}", help("chart"));
+    assert!(!help("plain").contains("--merge"), "{}", help("plain"));
 }
