@@ -36,6 +36,7 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     roads::everywhere_alike(story, world)?;
     roads::chart(story, world)?;
     registries::login(story, world)?;
+    registries::variables(story, world)?;
     registries::signatures(story, world)?;
     registries::left(world, &mut bare)?;
     together::together(story, world)?;

@@ -117,18 +117,68 @@ pub(super) fn login(story: &mut Story, world: &mut World) -> Result<()> {
         same(&one.installed_in("vault", "secrets")?.version.as_str(), &"1.1.0")?;
         same(&described()?.as_str(), &"new")
     })?;
+    story.ask(
+        fleet,
+        &format!("namespace create elsewhere --cluster {}", one.name),
+        &[],
+    )?;
+    let asked = story.ask(fleet, "component update vault --namespace elsewhere", &[])?;
+    // Flux looks for objects without a namespace of their own in the new one: those of the old one stay. The book says so.
+    story.then(asked, "with another namespace, Flux installs it there", || {
+        one.installed_in("vault", "elsewhere")?;
+        one.kube.need(kube::CONFIG_MAP, "secrets", "vault").map(drop)
+    })?;
     let asked = story.ask(fleet, "component update vault --cert-secret-ref absent", &[])?;
     story.then(
         asked,
         "a certificate that is not there is named, and the release stays",
         || {
             fails(&only(world, kube::HELM_REPOSITORY, "charts-vault-")?, &["absent"])?;
-            same(&one.installed_in("vault", "secrets")?.version.as_str(), &"1.1.0")
+            same(&one.installed_in("vault", "elsewhere")?.version.as_str(), &"1.1.0")
         },
     )?;
     let said = story.refused(fleet, "component update vault --provider aws", &[])?;
     same(&said.contains("a provider logs in to OCI registries only"), &true)?;
     story.tick("a provider is for OCI registries, and the API says so");
+    Ok(())
+}
+
+/// Values of the catalog for manifests: variables, between the cluster's identity and its patches.
+pub(super) fn variables(story: &mut Story, world: &World) -> Result<()> {
+    story.chapter("Manifests with values of the catalog, in a namespace of their own");
+    let (one, fleet) = (&world.one, &world.fleet);
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "paint"},
+        "data": {"color": "${COLOR}", "size": "${SIZE}", "environment": "${ENVIRONMENT}", "cluster": "${CLUSTER_NAME}"},
+    });
+    let files = Files::from([
+        ("paint/map.json".to_owned(), map.to_string().into_bytes()),
+        (
+            "paint/kustomization.yaml".to_owned(),
+            b"resources: [map.json]\n".to_vec(),
+        ),
+    ]);
+    world.artifacts.oci_files("paint", "v1", &files)?;
+    let paint = json!({
+        "kind": "platform_components", "id": "paint", "component_path": "paint", "oci_url": world.artifacts.oci("paint"),
+        "oci_tag": "v1", "namespace": "secrets", "timeout": "1m", "service_account": "deployer",
+        "values": {"COLOR": "blue", "SIZE": "'3'", "ENVIRONMENT": "of the catalog"},
+    });
+    fleet.file("paint.yaml", &paint.to_string())?;
+    story.ask(fleet, "apply -f paint.yaml", &[])?;
+    let patch = format!("component patch paint --cluster {} --set COLOR=red", one.name);
+    story.ask(fleet, &patch, &[])?;
+    let asked = story.ask(fleet, &format!("component assign paint --cluster {}", one.name), &[])?;
+    story.then(
+        asked,
+        "patches win over the catalog, and the catalog over the identity",
+        || {
+            kube::ready(&one.kube.need(kube::KUSTOMIZATION, FLUX, "platform-paint")?)?;
+            let made = one.kube.need(kube::CONFIG_MAP, "secrets", "paint")?;
+            let expected = json!({"color": "red", "size": "3", "environment": "of the catalog", "cluster": one.name});
+            same(&made["data"], &expected)
+        },
+    )?;
     Ok(())
 }
 
