@@ -11,7 +11,7 @@ use fleet::Fleet;
 use fleet::effect::Effect;
 use fleet::history::{Back, Rewind, Scope, WayBack};
 use fleet::inputs::MAX_REPLY_BYTES;
-use fleet::kind::built_in;
+use fleet::kind::{Render, built_in};
 use fleet::log::{Batch, Removed, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::refusal::Reason;
@@ -650,6 +650,8 @@ fn word() -> impl Strategy<Value = String> {
         "depends_on",
         "off",
         "renders",
+        "recreated_on",
+        "cluster_labels",
         "when",
         "labels",
         "clusters",
@@ -721,7 +723,8 @@ fn kind_document() -> impl Strategy<Value = Value> {
         "x-flux": {
             "singular": "thing", "command": "thing", "path": "things", "references": "things", "overridable": ["size"],
             "carried": {"note": {"type": "string", "default": "n"}}, "patches": true, "nest": {"in": ["text"]}, "depends_on": "after",
-            "off": {"note": "off"}, "renders": [{"object": "X", "when": {"text": "^x"}}],
+            "off": {"note": "off"}, "renders": [{"object": "X", "when": {"text": "^x"}, "recreated_on": {"size": "text"}}],
+            "cluster_labels": ["team"],
         },
         "items": {"type": "object", "required": ["id"], "properties": {
             "id": {"type": "string"}, "text": {"type": "string", "default": "x"}, "size": {"type": "integer"},
@@ -910,8 +913,10 @@ fn switched() -> BoxedStrategy<Value> {
             .map(|(name, bit)| (name.clone(), format!("^{}$", bit.as_str().unwrap()).into()))
             .collect::<Map<_, _>>()
     });
-    let rule = (select(vec!["Alpha", "Beta", "Gamma"]), when)
-        .prop_map(|(object, when)| json!({"object": object, "when": when}));
+    // Each field by itself, or with the field that it defaults to.
+    let places = json!([{}, {"a": null}, {"b": "c"}, {"a": "b", "c": null}]);
+    let rule = (select(vec!["Alpha", "Beta", "Gamma"]), when, one_of(places))
+        .prop_map(|(object, when, places)| json!({"object": object, "when": when, "recreated_on": places}));
     let off = prop_oneof![1 => Just(json!({})), 1 => bits(&SWITCHES)];
     let path = prop_oneof![8 => Just("switches"), 1 => Just("elsewhere")];
     let carried = json!({"carried": {"type": "string", "default": "0"}});
@@ -944,20 +949,33 @@ fn switching() -> BoxedStrategy<Vec<Value>> {
 
 /// The clusters that lose something, computed from their replies and the kind's rules.
 fn losing_by_the_replies(before: &Fleet, after: &Fleet) -> BTreeSet<String> {
-    let objects = |fleet: &Fleet, dns: &str, path: &str| -> BTreeMap<String, Option<String>> {
-        let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
-        let kind = fleet.kinds().at_path(path);
-        inputs
-            .filter(|input| {
-                let off = &kind.unwrap().flux.off;
-                off.is_empty() || off.iter().any(|(field, value)| input[field] != *value)
-            })
-            .map(|input| {
-                let object = kind.unwrap().renders(&input).map(str::to_owned);
-                (input["id"].as_str().unwrap().to_owned(), object)
-            })
-            .collect()
-    };
+    let objects =
+        |fleet: &Fleet, dns: &str, path: &str| -> BTreeMap<String, Option<(String, BTreeMap<String, Value>)>> {
+            let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
+            let kind = fleet.kinds().at_path(path);
+            inputs
+                .filter(|input| {
+                    let off = &kind.unwrap().flux.off;
+                    off.is_empty() || off.iter().any(|(field, value)| input[field] != *value)
+                })
+                .map(|input| {
+                    let matches = |rule: &&Render| {
+                        let mut when = rule.when.iter();
+                        when.all(|(field, pattern)| input[field].as_str().is_some_and(|text| pattern.is_match(text)))
+                    };
+                    let object = kind.unwrap().flux.renders.iter().find(matches).map(|rule| {
+                        let elsewhere = |(field, default): &(&String, &Option<String>)| {
+                            let default = default.as_ref().map_or(&Value::Null, |default| &input[default]);
+                            !input[*field].is_null() && input[*field] != *default
+                        };
+                        let places = rule.recreated_on.iter().filter(elsewhere);
+                        let places = places.map(|(field, _)| (field.clone(), input[field].clone()));
+                        (rule.object.clone(), places.collect())
+                    });
+                    (input["id"].as_str().unwrap().to_owned(), object)
+                })
+                .collect()
+        };
     let loses = |dns: &str, path: &str| {
         let (had, has) = (objects(before, dns, path), objects(after, dns, path));
         had.iter().any(|(id, object)| has.get(id) != Some(object))

@@ -353,7 +353,11 @@ impl<'a> ChangedDefinitions<'a> {
     fn objects_may_differ(&self) -> bool {
         self.differ_in(|kind| {
             let rules = kind.flux.renders.iter();
-            let rules = rules.flat_map(|rule| rule.when.keys().chain(rule.recreated_on.keys()));
+            let rules = rules.flat_map(|rule| {
+                let places = rule.recreated_on.iter();
+                let places = places.flat_map(|(field, default)| [Some(field), default.as_ref()].into_iter().flatten());
+                rule.when.keys().chain(places)
+            });
             rules.chain(kind.flux.off.keys()).collect()
         })
     }
