@@ -238,9 +238,11 @@ fleet rollback --to "$((patched - 1))" --kind cluster --id "$dev" --yes --reason
 changed "$dev"
 
 title "Who did what, and why"
-log='{range .items[*]}{.revision} {.actor} {.action} {.kind}/{.id}: {.reason}{"\n"}{end}'
+log='{range .items[*]}{.revision} {.actor}: {.reason}{"\n"}{end}'
 shown "flux-resourceset-cli changes --after $((joined - 1))"
 "$cli" changes --after "$((joined - 1))" -o jsonpath="$log"
+say "Each line is a revision. One of them in full:"
+fleet changes show "$released"
 
 title "A cluster is decommissioned"
 fleet cluster delete "$dev" --yes --confirm-removals 1 --reason "end of play"

@@ -7,7 +7,7 @@ use clap::{Args as _, Command, Subcommand};
 use crate::args::Global;
 use crate::commands::{
     apply, changes, completion, components, config, delete, demo, diff, edit, export, get, history, inputs, kind, man,
-    plan, render, resource, rollback, undo,
+    plan, redo, render, resource, rollback, undo,
 };
 use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
@@ -54,6 +54,9 @@ pub(crate) enum BuiltIn {
     /// Undo one revision, and only that one
     #[command(after_help = undo::after_help())]
     Undo(undo::UndoArgs),
+    /// Make the changes of an undone revision again
+    #[command(after_help = redo::after_help())]
+    Redo(redo::RedoArgs),
     /// Write the fleet, or part of it, as documents for `apply`
     Export(export::ExportArgs),
     /// Delete a resource, or the resources that documents name
@@ -63,6 +66,7 @@ pub(crate) enum BuiltIn {
     #[command(after_help = NAMED_HELP)]
     Edit(edit::EditArgs),
     /// Show the audit log: who changed what, when and why
+    #[command(after_help = changes::AFTER_HELP)]
     Changes(changes::ChangesArgs),
     /// Show the changes of one resource
     History(history::HistoryArgs),

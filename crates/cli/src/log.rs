@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::client::{Client, with_query};
 use crate::error::ApiError;
+use crate::kinds::Kinds;
 use crate::output::Tone;
 use crate::session::text;
 
@@ -73,31 +74,78 @@ impl Feed {
     }
 }
 
-/// The records of an actor's last revision; empty if there is none. The log is read from its end, in spans that grow: a
-/// revision that somebody undoes is usually a recent one.
-pub(crate) fn last_by(client: &Client, actor: &str, head: u64) -> Result<Vec<Value>, ApiError> {
-    let mut span = 64;
-    loop {
-        let after = head.saturating_sub(span);
-        let mut feed = Feed {
-            after,
-            actor: Some(actor.to_owned()),
-            ..Feed::default()
-        };
-        let mut last: Vec<Value> = Vec::new();
-        loop {
-            let page = feed.next(client)?;
-            let Some(newest) = page.last().map(|record| record["revision"].clone()) else {
-                break;
-            };
-            // A page never splits a revision.
-            last = page.into_iter().filter(|record| record["revision"] == newest).collect();
+/// Reads the list of revisions page by page, newest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Revisions {
+    /// Only revisions before this one.
+    pub(crate) before: Option<u64>,
+    pub(crate) kind: Option<String>,
+    pub(crate) id: Option<String>,
+    pub(crate) actor: Option<String>,
+    pub(crate) since: Option<String>,
+    pub(crate) until: Option<String>,
+    pub(crate) reason: Option<String>,
+    /// Whether the last page was read.
+    pub(crate) ended: bool,
+}
+
+impl Revisions {
+    /// The next page of at most `limit` revisions, which may be empty. None after the last.
+    pub(crate) fn next(&mut self, client: &Client, limit: u64) -> Result<Option<Vec<Value>>, ApiError> {
+        if self.ended {
+            return Ok(None);
         }
-        if !last.is_empty() || after == 0 {
-            return Ok(last);
+        let path = with_query(
+            "/revisions",
+            [
+                ("before", self.before.map(|before| before.to_string())),
+                ("limit", Some(limit.min(PAGE).to_string())),
+                ("kind", self.kind.clone()),
+                ("id", self.id.clone()),
+                ("actor", self.actor.clone()),
+                ("since", self.since.clone()),
+                ("until", self.until.clone()),
+                ("reason", self.reason.clone()),
+            ],
+        );
+        let mut page = client.get(&path)?;
+        self.before = page["next"].as_u64();
+        self.ended = self.before.is_none();
+        match page["revisions"].take() {
+            Value::Array(revisions) => Ok(Some(revisions)),
+            _ => Ok(None),
         }
-        span = span.saturating_mul(8);
     }
+
+    /// The first revision for which `decide` gives a result.
+    pub(crate) fn find<T>(
+        &mut self,
+        client: &Client,
+        decide: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, ApiError> {
+        const FEW: u64 = 20;
+        let mut limit = FEW;
+        while let Some(page) = self.next(client, limit)? {
+            if let Some(found) = page.iter().find_map(&decide) {
+                return Ok(Some(found));
+            }
+            limit = PAGE;
+        }
+        Ok(None)
+    }
+}
+
+/// What a revision changed: `371 clusters, 1 component`.
+pub(crate) fn counts(revision: &Value, kinds: &Kinds) -> String {
+    let mut counts: Vec<(u64, String)> = Vec::new();
+    for (kind, actions) in revision["changes"].as_object().into_iter().flatten() {
+        let actions = actions.as_object().into_iter().flatten();
+        let number = actions.filter_map(|(_, number)| number.as_u64()).sum();
+        counts.push((number, kinds.counted(kind, number)));
+    }
+    counts.sort_by(|(a, _), (b, _)| b.cmp(a));
+    let counts: Vec<String> = counts.into_iter().map(|(_, text)| text).collect();
+    counts.join(", ")
 }
 
 /// The fields that a record changed.

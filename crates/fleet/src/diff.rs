@@ -102,6 +102,21 @@ fn walk(at: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec
     }
 }
 
+/// The value at the pointer of a [`Difference`].
+pub fn value_at<'a>(document: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut segments = pointer.split('/').skip(1);
+    segments.try_fold(document, |value, segment| {
+        let name = segment.replace("~1", "/").replace("~0", "~");
+        match value {
+            Value::Object(fields) => fields.get(&name),
+            Value::Array(items) => items
+                .iter()
+                .find(|item| item.get("id").and_then(Value::as_str) == Some(&name)),
+            _ => None,
+        }
+    })
+}
+
 /// The items of an array by id, if each has one and all differ.
 fn by_id(items: &[Value]) -> Option<Vec<(&str, &Value)>> {
     let ids: Option<Vec<_>> = items
@@ -149,6 +164,26 @@ mod tests {
                 "/refs/z: {\"id\":\"z\"}"
             ]
         );
+    }
+
+    #[test]
+    fn the_value_at_a_pointer_is_the_one_that_differs() {
+        let before = json!({"a": 1, "refs": [{"id": "x", "tag": "1"}, {"id": "y"}], "b": {"c/d~e": true}});
+        let after = json!({"a": 2, "refs": [{"id": "x", "tag": "2"}, {"id": "z"}], "b": {}});
+        for found in differences(Some(&before), Some(&after)) {
+            assert_eq!(
+                value_at(&before, &found.pointer),
+                found.before.as_ref(),
+                "{}",
+                found.pointer
+            );
+            assert_eq!(
+                value_at(&after, &found.pointer),
+                found.after.as_ref(),
+                "{}",
+                found.pointer
+            );
+        }
     }
 
     #[test]

@@ -99,7 +99,11 @@ pub struct WayBack {
 pub enum Back {
     Rollback(Scope),
     /// Only this revision.
-    Undo(Box<RevisionRecord>),
+    Undo {
+        record: Box<RevisionRecord>,
+        /// The later revision that already took it back, if any. It may have been made again since, by hand.
+        reversed_by: Option<Revision>,
+    },
 }
 
 impl WayBack {
@@ -107,7 +111,7 @@ impl WayBack {
     pub fn operations(&self, now: &Fleet) -> Result<Vec<Operation>, Refusal> {
         match &self.back {
             Back::Rollback(scope) => now.rollback(&self.then, scope),
-            Back::Undo(record) => now.undo(&self.then, record),
+            Back::Undo { record, reversed_by } => now.undo(&self.then, record, *reversed_by),
         }
     }
 }
@@ -216,7 +220,12 @@ impl Fleet {
     }
 
     /// The operations that undo one revision. `then` is the fleet before it.
-    fn undo(&self, then: &Fleet, record: &RevisionRecord) -> Result<Vec<Operation>, Refusal> {
+    fn undo(
+        &self,
+        then: &Fleet,
+        record: &RevisionRecord,
+        reversed_by: Option<Revision>,
+    ) -> Result<Vec<Operation>, Refusal> {
         let ours = record
             .changes
             .iter()
@@ -234,11 +243,11 @@ impl Fleet {
         });
         let moved: Vec<String> = moved.map(|change| format!("{}/{}", change.kind, change.id)).collect();
         if !moved.is_empty() {
-            let detail = format!(
-                "revision {} cannot be undone: {} changed since",
-                record.revision,
-                some_of(&moved)
-            );
+            let (revision, moved_on) = (record.revision, some_of(&moved));
+            let detail = match reversed_by {
+                Some(by) => format!("revision {revision} cannot be undone: revision {by} already took it back"),
+                None => format!("revision {revision} cannot be undone: {moved_on} changed since"),
+            };
             let mut refusal = Refusal::new(Reason::Conflict, detail);
             refusal.resources = moved;
             return Err(refusal);

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::damage::Damage;
 use crate::json::Json;
+use crate::reversal::Reversal;
 
 /// The number of a state of the fleet. 0 is the empty store; each commit adds one, in commit order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -131,6 +132,8 @@ pub struct Author {
     pub actor: String,
     pub request_id: String,
     pub reason: Option<String>,
+    /// What the revision takes back, if it is an undo or a redo.
+    pub reversal: Option<Reversal>,
 }
 
 /// The clusters that lose something by a revision, by DNS name in lower case. The removal budget counts them.
@@ -229,6 +232,14 @@ impl RevisionRecord {
         if let Some(removed) = self.removed.to_text() {
             part(&mut hash, Some(&removed));
         }
+        // Most revisions are neither. The first byte tells these from each other and from the part before.
+        let (tag, original) = match self.author.reversal {
+            None => return Digest(hash.finalize().into()),
+            Some(Reversal::Undo(original)) => (2, original),
+            Some(Reversal::Redo(original)) => (3, original),
+        };
+        hash.update([tag]);
+        hash.update(original.0.to_be_bytes());
         Digest(hash.finalize().into())
     }
 
@@ -281,7 +292,12 @@ impl Serialize for ChangeRecord<'_> {
             before: &'a Option<Json>,
             after: &'a Option<Json>,
             reason: &'a Option<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            undoes: Option<Revision>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            redoes: Option<Revision>,
         }
+        let (undoes, redoes) = Reversal::parts(self.author.reversal);
         Wire {
             revision: self.revision,
             index: self.index,
@@ -295,6 +311,8 @@ impl Serialize for ChangeRecord<'_> {
             before: &self.change.before,
             after: &self.change.after,
             reason: &self.author.reason,
+            undoes,
+            redoes,
         }
         .serialize(serializer)
     }

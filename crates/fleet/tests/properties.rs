@@ -1101,7 +1101,10 @@ impl Step {
             Step::Undo(_) if log.is_empty() => None,
             Step::Undo(at) => {
                 let at = at.index(log.len());
-                let undo = Back::Undo(Box::new(log[at].clone()));
+                let undo = Back::Undo {
+                    record: Box::new(log[at].clone()),
+                    reversed_by: None,
+                };
                 way_back(&past[at], undo).operations(now).ok()
             }
         }
@@ -1276,7 +1279,7 @@ proptest! {
         }
         let mut fleet = now.clone();
         for (n, record) in log.iter().enumerate().rev() {
-            let operations = way_back(&past[n], Back::Undo(Box::new(record.clone()))).operations(&fleet).unwrap();
+            let operations = way_back(&past[n], Back::Undo { record: Box::new(record.clone()), reversed_by: None }).operations(&fleet).unwrap();
             match fleet.write(&operations, Rules::default()) {
                 Ok(outcome) => {
                     prop_assert_eq!(resources(outcome.preview()), resources(&past[n]));

@@ -29,6 +29,18 @@ pub fn before(at: &str, span: std::time::Duration) -> String {
     earlier.map(|earlier| format!("{earlier:.6}")).unwrap_or_default()
 }
 
+/// A time in the form of the log, from RFC 3339; from a date: its first moment in UTC; or from an age, such as 24h. None if it
+/// is none of them.
+pub fn moment(text: &str) -> Option<String> {
+    let time = text.parse::<jiff::Timestamp>().ok();
+    let day = || {
+        let date = text.parse::<jiff::civil::Date>().ok()?;
+        Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    };
+    let age = || config::values::age(text).ok().map(|age| before(&now(), age));
+    time.or_else(day).map(|time| format!("{time:.6}")).or_else(age)
+}
+
 /// An id for a request. A counter makes it unique in this process, a random start between processes.
 pub fn request_id() -> String {
     static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));

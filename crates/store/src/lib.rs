@@ -22,6 +22,7 @@ use fleet::log::{
     Author, Batch, Change, ChangeRecord, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State,
 };
 
+use fleet::summary::RevisionSummary;
 pub use memory::Memory;
 pub use postgres::{Access, Postgres};
 pub use sqlite::Sqlite;
@@ -78,6 +79,12 @@ pub trait Store: Send + Sync + Debug + 'static {
 
     /// The records of a query, ascending. [`StoreError::Compacted`] as for [`Store::changes`].
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// The revisions of a query, newest first, without their documents.
+    async fn revisions(&self, query: &RevisionQuery) -> Result<RevisionPage, StoreError>;
+
+    /// For each resource, its last change before a revision. None if the log has none, or no longer has it.
+    async fn last_changes(&self, wanted: &[LastChange<'_>]) -> Result<Vec<Option<AuditRecord>>, StoreError>;
 
     /// The removals of the revisions after `since` (in their time format), each with its time.
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError>;
@@ -225,6 +232,71 @@ impl AuditRecord {
             change: &self.change,
         }
     }
+}
+
+/// Which revisions to list. All filters must hold.
+#[derive(Clone, Debug)]
+pub struct RevisionQuery {
+    /// Only revisions before this one. None: up to the end of the log.
+    pub before: Option<Revision>,
+    pub actor: Option<String>,
+    /// Only revisions that changed a resource of this kind, with this id, or both.
+    pub kind: Option<String>,
+    pub id: Option<String>,
+    /// Only revisions at this time or later, and before this time (in their time format).
+    pub since: Option<String>,
+    pub until: Option<String>,
+    /// Only revisions whose reason contains this text.
+    pub reason: Option<String>,
+    /// The most revisions to return.
+    pub limit: usize,
+    /// The most revisions to look at. Indexes find those of an id, of an actor and of a time; the other filters are applied to
+    /// these.
+    pub examine: usize,
+}
+
+impl Default for RevisionQuery {
+    fn default() -> Self {
+        RevisionQuery {
+            before: None,
+            actor: None,
+            kind: None,
+            id: None,
+            since: None,
+            until: None,
+            reason: None,
+            limit: 100,
+            examine: 10_000,
+        }
+    }
+}
+
+/// A part of the list of revisions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RevisionPage {
+    pub revisions: Vec<RevisionSummary>,
+    /// The `before` of the next page. None: there are no more. A page may have fewer revisions than wanted, or none, and still not
+    /// be the last.
+    pub next: Option<Revision>,
+}
+
+impl RevisionPage {
+    /// `examined`: how many revisions were looked at, and the oldest of them.
+    fn new(revisions: Vec<RevisionSummary>, query: &RevisionQuery, examined: (usize, Option<Revision>)) -> Self {
+        let next = match revisions.last() {
+            Some(last) if revisions.len() >= query.limit => Some(last.revision),
+            _ => examined.1.filter(|_| examined.0 >= query.examine),
+        };
+        RevisionPage { revisions, next }
+    }
+}
+
+/// A resource, and the revision before which its last change is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct LastChange<'a> {
+    pub kind: &'a str,
+    pub id: &'a str,
+    pub before: Revision,
 }
 
 /// Why a store cannot be used. Each prints as one line that names the place.

@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use fleet::log::{Author, Batch, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State};
+use fleet::reversal::{LastReversals, Reversal};
+use fleet::summary::{RevisionSummary, Summary};
 
 use crate::chain::{chain, still_kept};
 use crate::head_signal::HeadSignal;
 use crate::{
-    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, Repair, Restore, Store, StoreError, Unique, size_of,
-    size_of_changes,
+    AuditQuery, AuditRecord, CommitError, EXPORTED, Export, LastChange, Repair, Restore, RevisionPage, RevisionQuery,
+    Store, StoreError, Unique, size_of, size_of_changes,
 };
 
 #[derive(Debug, Default)]
@@ -68,6 +70,27 @@ impl Content {
         still_kept(revision, self.checkpoint)?;
         let known = revision.0 - self.begins().0;
         Ok(self.log.iter().skip(usize::try_from(known).unwrap_or(usize::MAX)))
+    }
+
+    fn summary_of(&self, record: &RevisionRecord) -> RevisionSummary {
+        let (revision, itself) = (record.revision, record.author.reversal);
+        let original = itself.map_or(revision, Reversal::original);
+        let last = |reversal| {
+            let mut newest = self.log.iter().rev();
+            newest
+                .find(|record| record.author.reversal == Some(reversal))
+                .map(|record| record.revision)
+        };
+        let last = LastReversals {
+            undo: last(Reversal::Undo(original)),
+            redo: last(Reversal::Redo(original)),
+        };
+        RevisionSummary {
+            revision,
+            author: record.author.clone(),
+            changes: Summary::of(&record.changes),
+            reversed_by: last.reverses(revision, itself),
+        }
     }
 
     fn put(&mut self, resource: Resource, unique: Option<String>) -> Result<(), ()> {
@@ -216,6 +239,76 @@ impl Store for Memory {
             }
         }
         Ok(found)
+    }
+
+    async fn revisions(&self, query: &RevisionQuery) -> Result<RevisionPage, StoreError> {
+        let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+        let content = self.shared.content().clone();
+        let changed = |record: &RevisionRecord| {
+            if query.kind.is_none() && query.id.is_none() {
+                return true;
+            }
+            let mut changes = record.changes.iter();
+            changes.any(|change| is(&query.kind, &change.kind) && is(&query.id, &change.id))
+        };
+        let at = |record: &RevisionRecord| {
+            let at = record.author.at.as_str();
+            let since = query.since.as_ref().is_none_or(|since| at >= since.as_str());
+            since && query.until.as_ref().is_none_or(|until| at < until.as_str())
+        };
+        let reason = |record: &RevisionRecord| {
+            let found = |text: &String| {
+                record
+                    .author
+                    .reason
+                    .as_ref()
+                    .is_some_and(|reason| reason.contains(text))
+            };
+            query.reason.as_ref().is_none_or(found)
+        };
+        let in_time: Vec<_> = content.log.iter().filter(|record| at(record)).collect();
+        let (Some(first), Some(last)) = (in_time.first(), in_time.last()) else {
+            return Ok(RevisionPage::default());
+        };
+        let candidates = content.log.iter().rev().filter(|record| {
+            let known = query.before.is_none_or(|before| record.revision < before);
+            let found = match query.id {
+                Some(_) => changed(record),
+                None => is(&query.actor, &record.author.actor),
+            };
+            known && found && (first.revision..=last.revision).contains(&record.revision)
+        });
+        let candidates: Vec<_> = candidates.take(query.examine).collect();
+        let wanted = candidates
+            .iter()
+            .filter(|record| is(&query.actor, &record.author.actor) && changed(record) && at(record) && reason(record));
+        let found = wanted
+            .take(query.limit)
+            .map(|record| content.summary_of(record))
+            .collect();
+        let oldest = candidates.last().map(|record| record.revision);
+        Ok(RevisionPage::new(found, query, (candidates.len(), oldest)))
+    }
+
+    async fn last_changes(&self, wanted: &[LastChange<'_>]) -> Result<Vec<Option<AuditRecord>>, StoreError> {
+        let content = self.shared.content().clone();
+        let last = |wanted: &LastChange<'_>| {
+            let before = content
+                .log
+                .iter()
+                .rev()
+                .filter(|record| record.revision < wanted.before);
+            before
+                .flat_map(|record| record.changes.iter().enumerate().map(move |change| (record, change)))
+                .find(|(_, (_, change))| &*change.kind == wanted.kind && &*change.id == wanted.id)
+                .map(|(record, (index, change))| AuditRecord {
+                    revision: record.revision,
+                    index,
+                    author: Arc::new(record.author.clone()),
+                    change: change.clone(),
+                })
+        };
+        Ok(wanted.iter().map(last).collect())
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {

@@ -8,6 +8,8 @@ use fleet::damage::{BadRow, Replay};
 use fleet::integrity::{self, Items, Total};
 use fleet::json::Json;
 use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
+use fleet::reversal::{LastReversals, Reversal};
+use fleet::summary::{RevisionSummary, Summary};
 
 use crate::{AuditRecord, MOST_PROBLEMS, size_of_changes};
 
@@ -30,7 +32,10 @@ fn some<T>(value: Option<T>) -> sqlx::Result<T> {
 
 /// The columns for [`add_row`] and [`add_audit_row`].
 pub(crate) const SELECT_LOG: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
-     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed, c.digest ";
+     c.idx, c.kind, c.id, c.before, c.after, c.origin, r.removed, c.digest, r.undoes, r.redoes, r.summary ";
+
+/// The number of columns of [`SELECT_LOG`].
+pub(crate) const LOG_COLUMNS: usize = 17;
 
 /// The columns for [`resource_of`].
 pub(crate) const SELECT_RESOURCE: &str = "SELECT kind, id, body, origin, unique_key, digest ";
@@ -131,6 +136,8 @@ pub(crate) struct LogReader {
     names: Names,
     /// The revision that is being read.
     pending: Vec<RevisionRecord>,
+    /// The summary that is stored with it; none if it cannot be read.
+    summary: Option<Summary>,
     pub(crate) replay: Replay,
     /// The problems, one line each, at most [`MOST_PROBLEMS`].
     pub(crate) problems: Vec<String>,
@@ -141,6 +148,7 @@ impl LogReader {
         LogReader {
             names: Names::default(),
             pending: Vec::new(),
+            summary: None,
             replay,
             problems: Vec::new(),
         }
@@ -153,14 +161,25 @@ impl LogReader {
         }
         if self.pending.len() > 1 {
             let record = self.pending.remove(0);
-            self.replay.record(&record);
+            self.finish(&record);
         }
+        self.summary = summary_of(row, 16).ok();
+    }
+
+    fn finish(&mut self, record: &RevisionRecord) {
+        if self.summary.take() != Some(Summary::of(&record.changes)) {
+            self.problem(format!(
+                "the summary of revision {} does not match its changes",
+                record.revision
+            ));
+        }
+        self.replay.record(record);
     }
 
     /// Ends the log, after the last row.
     pub(crate) fn end(&mut self) {
         for record in std::mem::take(&mut self.pending) {
-            self.replay.record(&record);
+            self.finish(&record);
         }
     }
 
@@ -192,7 +211,7 @@ pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, nam
     if records.last().is_none_or(|record| record.revision != head.revision) {
         records.push(RevisionRecord {
             revision: head.revision,
-            author: author_of(row)?,
+            author: author_of(row, 14)?,
             changes: Vec::new(),
             removed: removed_of(row, 12)?,
             digest: head.digest,
@@ -215,7 +234,7 @@ pub(crate) fn add_audit_row(
     let revision = revision_of(row)?;
     let author = match records.last() {
         Some(last) if last.revision == revision => last.author.clone(),
-        _ => Arc::new(author_of(row)?),
+        _ => Arc::new(author_of(row, 14)?),
     };
     let Some((index, change)) = change_of(row, names)? else {
         return Ok(0);
@@ -230,13 +249,49 @@ pub(crate) fn add_audit_row(
     Ok(size)
 }
 
-fn author_of(row: &impl Columns) -> sqlx::Result<Author> {
+/// Columns 2 to 5, and the revision that is undone or redone in two columns elsewhere.
+fn author_of(row: &impl Columns, reversal: usize) -> sqlx::Result<Author> {
+    let original = |column| Ok::<_, sqlx::Error>(row.integer(column)?.map(|number| Revision(number as u64)));
+    let reversal = Reversal::from_parts(original(reversal)?, original(reversal + 1)?);
     Ok(Author {
         at: row.some_text(2)?.into_owned(),
         actor: row.some_text(3)?.into_owned(),
         request_id: row.some_text(4)?.into_owned(),
         reason: row.text(5)?.map(Cow::into_owned),
+        reversal: reversal.map_err(|e| sqlx::Error::Decode(e.into()))?,
     })
+}
+
+/// The columns for [`revision_summary_of`], of `revisions r`; the last two are added by [`last_reversals`].
+pub(crate) const SELECT_REVISION: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
+     r.undoes, r.redoes, r.summary";
+
+/// The last undo and the last redo of the revision that a row is about, as two columns.
+pub(crate) fn last_reversals(revisions: &str) -> String {
+    let original = "coalesce(r.undoes, r.redoes, r.revision)";
+    format!(
+        ", (SELECT max(u.revision) FROM {revisions} u WHERE u.undoes = {original})\
+         , (SELECT max(u.revision) FROM {revisions} u WHERE u.redoes = {original}) "
+    )
+}
+
+pub(crate) fn revision_summary_of(row: &impl Columns) -> sqlx::Result<RevisionSummary> {
+    let (revision, author) = (revision_of(row)?, author_of(row, 6)?);
+    let last = |column| Ok::<_, sqlx::Error>(row.integer(column)?.map(|number| Revision(number as u64)));
+    let last = LastReversals {
+        undo: last(9)?,
+        redo: last(10)?,
+    };
+    Ok(RevisionSummary {
+        revision,
+        reversed_by: last.reverses(revision, author.reversal),
+        author,
+        changes: summary_of(row, 8)?,
+    })
+}
+
+fn summary_of(row: &impl Columns, column: usize) -> sqlx::Result<Summary> {
+    Summary::from_text(&row.some_text(column)?).map_err(|e| sqlx::Error::Decode(e.into()))
 }
 
 pub(crate) fn removed_of(row: &impl Columns, column: usize) -> sqlx::Result<Removed> {

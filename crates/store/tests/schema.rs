@@ -1,15 +1,17 @@
-//! The schema of this release equals the result of the migrations before the first release (`chain/`). A database with the whole
-//! chain is accepted; one with a part of it is refused, and the error says what to do.
+//! The schema of this release equals the result of the migrations before the first release (`chain/`) and those after it. A database
+//! with the whole chain is migrated in place; one with a part of it is refused, and the error says what to do.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
 use fleet::json::Json;
-use fleet::log::{Author, Batch, Change, Head};
+use fleet::log::{Author, Batch, Change, Head, Revision};
+use fleet::reversal::Reversal;
+use fleet::summary::RevisionSummary;
 use pgtest::Server;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, SqliteConnection};
-use store::{Access, Postgres, Sqlite, Store, StoreError};
+use store::{Access, Postgres, RevisionQuery, Sqlite, Store, StoreError};
 use tempfile::TempDir;
 
 const SQLITE: [&str; 5] = [
@@ -119,13 +121,114 @@ async fn a_new_file_has_the_schema_of_the_whole_chain_which_is_accepted() {
     let (new, old) = (folder.path().join("new.db"), folder.path().join("old.db"));
     Sqlite::open(&url(&new)).await.unwrap().close().await;
     sqlite_chain(&old, SQLITE.len()).await;
-    let expected = sqlite_schema(&old).await;
-    assert_eq!(sqlite_schema(&new).await, expected);
-
     let store = Sqlite::open(&url(&old)).await.unwrap();
     works(&store).await;
     store.close().await;
-    assert_eq!(sqlite_schema(&old).await, expected);
+    assert_eq!(sqlite_schema(&old).await, sqlite_schema(&new).await);
+}
+
+/// Makes a database of this release one of the release before undos and summaries. Its log is the same.
+const SQLITE_5: &str = "DROP TRIGGER revisions_have_a_summary; DROP INDEX revisions_by_time; \
+     DROP INDEX revisions_that_undo; DROP INDEX revisions_that_redo; ALTER TABLE revisions DROP COLUMN undoes; \
+     ALTER TABLE revisions DROP COLUMN redoes; ALTER TABLE revisions DROP COLUMN summary; \
+     CREATE TRIGGER revisions_have_a_state BEFORE INSERT ON revisions WHEN NEW.state IS NULL BEGIN SELECT 1; END; \
+     PRAGMA user_version = 5;";
+
+const POSTGRES_2: &str = "DROP INDEX flux_resourceset.revisions_by_time; \
+     ALTER TABLE flux_resourceset.revisions DROP COLUMN undoes, DROP COLUMN redoes, DROP COLUMN summary; \
+     UPDATE flux_resourceset.store SET version = 2, compatible = 2";
+
+/// A log with creations, updates and deletions of two kinds.
+async fn with_history(store: &dyn Store) -> Vec<RevisionSummary> {
+    let change = |kind: &str, id: &str, before: Option<&str>, after: Option<&str>| Change {
+        kind: kind.into(),
+        id: id.into(),
+        before: before.map(Json::from_canonical),
+        after: after.map(Json::from_canonical),
+        origin: None,
+        unique: None,
+        keeps_unique: false,
+    };
+    let batch = |changes| Batch {
+        changes,
+        ..Batch::default()
+    };
+    let batches = [
+        batch(vec![
+            change("a", "1", None, Some("1")),
+            change("a", "2", None, Some("1")),
+            change("b", "1", None, Some("1")),
+        ]),
+        batch(vec![
+            change("a", "1", Some("1"), Some("2")),
+            change("a", "2", Some("1"), None),
+        ]),
+        batch(vec![]),
+    ];
+    store.commit(Head::default(), &batches).await.unwrap();
+    store.revisions(&RevisionQuery::default()).await.unwrap().revisions
+}
+
+/// A migrated store has the same log, can be verified, and takes an undo.
+async fn has_history(store: &dyn Store, expected: &[RevisionSummary]) {
+    let found = store.revisions(&RevisionQuery::default()).await.unwrap().revisions;
+    assert_eq!(found, expected);
+    assert_eq!(store.check().await.unwrap(), [""; 0]);
+    let mut undo = Batch::default();
+    undo.author.reversal = Some(Reversal::Undo(Revision(2)));
+    store.commit(store.head().await.unwrap(), &[undo]).await.unwrap();
+    let found = store.revisions(&RevisionQuery::default()).await.unwrap().revisions;
+    assert_eq!(found[2].reversed_by, Some(Revision(4)));
+    assert_eq!(store.changes(Revision(0), 9).await.unwrap().len(), 4);
+    assert_eq!(store.check().await.unwrap(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_from_before_undos_is_migrated_in_place() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    let expected = with_history(&store).await;
+    store.close().await;
+    sqlx::raw_sql(SQLITE_5)
+        .execute(&mut connect(&file).await)
+        .await
+        .unwrap();
+    has_history(&Sqlite::open(&url(&file)).await.unwrap(), &expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_from_before_undos_is_migrated_in_place() {
+    let server = Server::shared();
+    let url = server.database();
+    let store = Postgres::open(&url, Access::Write).await.unwrap();
+    let expected = with_history(&store).await;
+    store.close().await;
+    server.sql(&url, POSTGRES_2);
+    has_history(&Postgres::open(&url, Access::Write).await.unwrap(), &expected).await;
+}
+
+/// A summary is not in the chain, so it has a check of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_that_does_not_match_is_found() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("fleet.db");
+    let store = Sqlite::open(&url(&file)).await.unwrap();
+    with_history(&store).await;
+    let sql = "UPDATE revisions SET summary = replace(summary, '1', '7') WHERE revision = 2";
+    sqlx::raw_sql(sql).execute(&mut connect(&file).await).await.unwrap();
+    let problem = "the summary of revision 2 does not match its changes";
+    assert_eq!(store.check().await.unwrap(), [problem]);
+
+    let server = Server::shared();
+    let url = server.database();
+    let store = Postgres::open(&url, Access::Write).await.unwrap();
+    with_history(&store).await;
+    server.sql(
+        &url,
+        "UPDATE flux_resourceset.revisions SET summary = 'x' WHERE revision = 2",
+    );
+    assert_eq!(store.check().await.unwrap(), [problem]);
 }
 
 #[tokio::test]
@@ -146,16 +249,21 @@ async fn a_file_with_a_part_of_the_chain_is_refused_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_of_an_older_build_cannot_write_rows_without_digests() {
+async fn a_process_of_an_older_build_cannot_write_rows_without_digests_or_summaries() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("fleet.db");
     works(&Sqlite::open(&url(&file)).await.unwrap()).await;
-    let sql = "INSERT INTO revisions (revision, at, actor, request_id, digest) VALUES (99, '', '', '', x'00')";
-    let refused = sqlx::raw_sql(sql).execute(&mut connect(&file).await).await.unwrap_err();
-    assert!(
-        refused.to_string().contains("a later release has migrated"),
-        "{refused}"
-    );
+    for (columns, values) in [("", ""), (", state", ", x'00'"), (", summary", ", '{}'")] {
+        let sql = format!(
+            "INSERT INTO revisions (revision, at, actor, request_id, digest{columns}) VALUES (99, '', '', '', x'00'{values})"
+        );
+        let write = sqlx::raw_sql(AssertSqlSafe(sql));
+        let refused = write.execute(&mut connect(&file).await).await.unwrap_err();
+        assert!(
+            refused.to_string().contains("a later release has migrated"),
+            "{refused}"
+        );
+    }
 }
 
 /// A database as the first migrations of the chain made it.
@@ -192,10 +300,8 @@ async fn a_new_database_has_the_schema_of_the_whole_chain_which_is_accepted() {
     let old = postgres_chain(server, POSTGRES.len());
     let new = server.database();
     Postgres::open(&new, Access::Write).await.unwrap().close().await;
-    let expected = postgres_schema(server, &old);
+    let expected = postgres_schema(server, &new);
     assert!(expected.iter().all(|part| !part.is_empty()));
-    assert_eq!(postgres_schema(server, &new), expected);
-
     let store = Postgres::open(&old, Access::Write).await.unwrap();
     works(&store).await;
     store.close().await;

@@ -104,6 +104,15 @@ pub(crate) fn given(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses the number of a revision.
+pub(crate) fn revision(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("revisions begin at 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("expected the number of a revision".to_owned()),
+    }
+}
+
 /// Parses the digest of a plan.
 fn digest(text: &str) -> Result<String, String> {
     match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -17,6 +17,7 @@ pub(crate) mod inputs;
 pub(crate) mod kind;
 pub(crate) mod man;
 pub(crate) mod plan;
+pub(crate) mod redo;
 pub(crate) mod render;
 pub(crate) mod resource;
 pub(crate) mod rollback;
@@ -46,6 +47,7 @@ pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Resul
         }
         BuiltIn::Rollback(args) => remote(&|session| rollback::run(session, &args)),
         BuiltIn::Undo(args) => remote(&|session| undo::run(session, &args)),
+        BuiltIn::Redo(args) => remote(&|session| redo::run(session, &args)),
         BuiltIn::Export(args) => remote(&|session| export::run(session, &args)),
         BuiltIn::Delete(args) => remote(&|session| delete::run(session, &args)),
         BuiltIn::Edit(args) => remote(&|session| edit::run(session, &args)),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::args::complete::kind_names;
 use crate::args::target::selector;
-use crate::args::{WriteArgs, given};
+use crate::args::{WriteArgs, given, revision};
 use crate::confirm::{self, Asks, Proposal};
 use crate::error::{ApiError, Failure};
 use crate::session::{Session, unknown_revision};
@@ -22,7 +22,7 @@ pub(crate) fn after_help() -> String {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RollbackArgs {
     /// The revision to roll back to
-    #[arg(long, value_name = "REVISION")]
+    #[arg(long, value_name = "REVISION", value_parser = revision)]
     to: u64,
     /// Only one resource: its kind, by any of its names
     #[arg(long, requires = "id", value_parser = given, add = kind_names())]
@@ -58,7 +58,7 @@ fn kind_name(session: &Session<'_>, given: &str) -> Result<String, Failure> {
     })
 }
 
-/// Plans, confirms and sends a request to `POST /rollback`; `undo` uses it too.
+/// Plans, confirms and sends a request to `POST /rollback`; `undo` and `redo` use it too.
 pub(super) fn carry_out(
     session: &Session<'_>,
     request: &Value,
@@ -75,10 +75,13 @@ pub(super) fn carry_out(
 }
 
 fn explain(error: ApiError) -> Failure {
-    match error.is("conflict") {
-        true => Failure::from(error).hint(
+    let is_conflict = error.is("conflict");
+    let failure = Failure::from(error);
+    // A revision that was already undone, or was not, needs no advice.
+    match is_conflict && failure.message.ends_with("changed since") {
+        true => failure.hint(
             "undo the later revisions first, newest first; or roll one resource back with `rollback --to REVISION --kind KIND --id ID`",
         ),
-        false => unknown_revision(error.into()),
+        false => unknown_revision(failure),
     }
 }

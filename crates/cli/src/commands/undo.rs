@@ -1,20 +1,19 @@
 //! `undo`.
 
 use clap::Args;
-use fleet::refusal::some_of;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::rollback;
-use crate::args::WriteArgs;
+use crate::args::{WriteArgs, revision};
 use crate::confirm;
 use crate::error::{Code, Failure};
-use crate::log::{last_by, name};
+use crate::log::{Revisions, counts};
 use crate::output::escaped;
 use crate::session::{Session, text};
 
 const ABOUT: &str = "\
-An undo is refused where a resource of the revision has changed again since. An undo is a revision too: undoing it \
-applies the changes again.";
+Without a revision, the last revision of this token that is neither an undo nor undone is undone: to undo twice goes back two \
+revisions, and `redo` brings them back. An undo is refused where a resource of the revision has changed again since.";
 
 pub(crate) fn after_help() -> String {
     format!("{ABOUT}\n\n{}", confirm::AFTER_HELP)
@@ -23,6 +22,7 @@ pub(crate) fn after_help() -> String {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UndoArgs {
     /// The revision to undo [default: the last one that this token wrote]
+    #[arg(value_parser = revision)]
     revision: Option<u64>,
     #[command(flatten)]
     how: WriteArgs,
@@ -41,30 +41,48 @@ pub(crate) fn run(session: &Session<'_>, args: &UndoArgs) -> Result<(), Failure>
     )
 }
 
-/// The last revision that was written with our token; shows which one it is.
+/// The last revision of our token that can be undone; shows which one it is.
 fn last_of_ours(session: &Session<'_>) -> Result<u64, Failure> {
-    let (actor, head) = session.client.writer()?;
-    let Some(actor) = actor else {
-        return Err(Failure::usage(
-            "the server does not return the name of this token: name the revision",
-        ));
+    let actor = actor(session)?;
+    let mut revisions = Revisions {
+        actor: Some(actor.clone()),
+        ..Revisions::default()
     };
-    let records = last_by(session.client, &actor, head)?;
-    let Some(first) = records.first() else {
-        let failure = Failure::new(Code::NotFound, format!("the log has no revision by {actor}"));
+    let in_effect = |revision: &Value| !is_reversal(revision) && revision["undone_by"].is_null();
+    let found = revisions.find(session.client, |revision| in_effect(revision).then(|| revision.clone()))?;
+    let Some(found) = found else {
+        let message = format!("there is nothing to undo: the log has no revision by {actor} that is not undone");
+        let failure = Failure::new(Code::NotFound, message);
         return Err(failure.hint("`changes` shows who wrote what; `undo REVISION` undoes any revision"));
     };
-    let names: Vec<String> = records.iter().map(name).collect();
+    announce(session, "undoing", &found)?;
+    Ok(found["revision"].as_u64().unwrap_or_default())
+}
+
+/// The name of our write token in the log.
+pub(super) fn actor(session: &Session<'_>) -> Result<String, Failure> {
+    let (actor, _) = session.client.writer()?;
+    actor.ok_or_else(|| Failure::usage("the server does not return the name of this token: name the revision"))
+}
+
+/// Whether a revision is an undo or a redo.
+pub(super) fn is_reversal(revision: &Value) -> bool {
+    !revision["undoes"].is_null() || !revision["redoes"].is_null()
+}
+
+/// Says which revision was chosen.
+pub(super) fn announce(session: &Session<'_>, doing: &str, revision: &Value) -> Result<(), Failure> {
     // Somebody else may have written the reason: it must not control the terminal.
-    let reason = first["reason"]
-        .as_str()
+    let reason = revision["reason"].as_str();
+    let reason = reason
         .map(|reason| format!(", \"{}\"", escaped(reason)))
         .unwrap_or_default();
     session.printer.note(&format!(
-        "undoing revision {} by {actor}, {}{reason}: {}",
-        first["revision"],
-        text(&first["at"]),
-        some_of(&names)
+        "{doing} revision {} by {}, {}{reason}: {}",
+        revision["revision"],
+        escaped(text(&revision["actor"])),
+        text(&revision["at"]),
+        counts(revision, session.kinds()?)
     ));
-    Ok(first["revision"].as_u64().unwrap_or_default())
+    Ok(())
 }

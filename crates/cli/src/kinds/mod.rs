@@ -204,6 +204,18 @@ impl Kinds {
         self.0.iter().find(is)
     }
 
+    /// A number of resources of a kind: `1 component`, `371 clusters`. The kind may be gone, or be one of the log only.
+    pub(crate) fn counted(&self, name: &str, number: u64) -> String {
+        let kind = self.0.iter().find(|kind| kind.name == name);
+        let noun = match (kind, number) {
+            (Some(kind), 1) => kind.command.clone(),
+            (Some(kind), _) => kind.plural(),
+            (None, 1) => name.strip_suffix('s').unwrap_or(name).to_owned(),
+            (None, _) => name.to_owned(),
+        };
+        format!("{number} {}", noun.replace(['_', '-'], " "))
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&Kind, Failure> {
         self.named(name).ok_or_else(|| {
             let known: Vec<_> = self.0.iter().map(|kind| kind.command.as_str()).collect();
@@ -265,6 +277,21 @@ mod tests {
         let expected = "field-all anything label labels many nested field-reason field-selector target value";
         assert_eq!(flags.join(" "), expected);
         assert_eq!(crate::cli::family_name(&kinds.0[0]), "gets");
+    }
+
+    #[test]
+    fn resources_are_counted_by_the_names_of_commands() {
+        let kinds = Kinds::built_in();
+        for (name, number, expected) in [
+            ("clusters", 371, "371 clusters"),
+            ("platform_components", 1, "1 component"),
+            ("platform_components", 2, "2 components"),
+            ("kinds", 1, "1 kind"),
+            ("released_names", 1, "1 released name"),
+            ("decommissions", 3, "3 decommissions"),
+        ] {
+            assert_eq!(kinds.counted(name, number), expected);
+        }
     }
 
     #[test]

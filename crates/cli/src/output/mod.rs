@@ -3,6 +3,7 @@
 pub(crate) mod jsonpath;
 mod table;
 
+use std::cell::RefCell;
 use std::env;
 use std::io::{self, IsTerminal as _, Write};
 use std::str::FromStr;
@@ -75,6 +76,8 @@ pub(crate) struct Printer {
     explicit: bool,
     colour: bool,
     colour_errors: bool,
+    /// The widths of the columns of a stream, so far.
+    widths: RefCell<Vec<usize>>,
 }
 
 /// Whether a stream is coloured: NO_COLOR and CLICOLOR_FORCE decide, else whether it is a terminal.
@@ -99,6 +102,7 @@ impl Printer {
             format: format.unwrap_or(usual),
             colour: colourful(terminal),
             colour_errors: colourful(io::stderr().is_terminal()),
+            widths: RefCell::default(),
         }
     }
 
@@ -110,6 +114,7 @@ impl Printer {
                 Format::Table { .. } => Format::Yaml,
                 other => other.clone(),
             },
+            widths: RefCell::default(),
             ..*self
         }
     }
@@ -169,15 +174,21 @@ impl Printer {
         match &self.format {
             Format::Json => self.text(&format!("{value}\n")),
             Format::Yaml => self.text(&format!("---\n{}", yaml(value))),
-            Format::Table { wide } => self.text(&table(*wide).render_rows(self.colour)),
+            Format::Table { wide } => {
+                let rows = table(*wide).render_rows(&mut self.widths.borrow_mut(), self.colour);
+                self.text(&rows)
+            }
             _ => self.print(value, table, names),
         }
     }
 
-    /// The heading of rows that are streamed.
+    /// The heading of rows that are streamed; the table has the first of them, as far as they are known.
     pub(crate) fn heading(&self, table: &Table) -> Result<(), Failure> {
         match self.format {
-            Format::Table { .. } => self.text(&table.render_heading(self.colour)),
+            Format::Table { .. } => {
+                let heading = table.render_heading(&mut self.widths.borrow_mut(), self.colour);
+                self.text(&heading)
+            }
             _ => Ok(()),
         }
     }

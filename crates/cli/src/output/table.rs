@@ -7,6 +7,8 @@ use super::Tone;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     heading: Vec<String>,
+    /// The least widths of the columns of a stream.
+    least: Vec<usize>,
     rows: Vec<Vec<(String, Tone)>>,
     /// Lines after the rows.
     lines: Vec<(String, Tone)>,
@@ -21,6 +23,13 @@ impl Table {
                 .collect(),
             ..Table::default()
         }
+    }
+
+    /// Sets the least widths of the first columns of a stream, for values whose length is known.
+    #[must_use]
+    pub(crate) fn at_least(mut self, widths: &[usize]) -> Table {
+        self.least = widths.to_vec();
+        self
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
@@ -51,24 +60,30 @@ impl Table {
         out
     }
 
-    /// The rows of a stream, in columns of a fixed width: later rows are not known yet.
-    pub(crate) fn render_rows(&self, colour: bool) -> String {
-        self.rows_with(&self.fixed(), colour)
+    /// The rows of a stream. A column is as wide as its widest value so far: later rows are not known yet.
+    pub(crate) fn render_rows(&self, widths: &mut Vec<usize>, colour: bool) -> String {
+        self.widen(widths);
+        self.rows_with(widths, colour)
     }
 
-    pub(crate) fn render_heading(&self, colour: bool) -> String {
+    /// The heading of a stream that begins with these rows.
+    pub(crate) fn render_heading(&self, widths: &mut Vec<usize>, colour: bool) -> String {
+        self.widen(widths);
         let mut out = String::new();
-        self.write_row(
-            &mut out,
-            &self.fixed(),
-            self.heading.iter().map(|name| (name.as_str(), Tone::Head)),
-            colour,
-        );
+        let heading = self.heading.iter().map(|name| (name.as_str(), Tone::Head));
+        self.write_row(&mut out, widths, heading, colour);
         out
     }
 
-    fn fixed(&self) -> Vec<usize> {
-        self.heading.iter().map(|name| name.len().max(12)).collect()
+    fn widen(&self, widths: &mut Vec<usize>) {
+        const USUAL: usize = 12;
+        for (n, width) in self.widths().into_iter().enumerate() {
+            let width = width.max(self.least.get(n).copied().unwrap_or(USUAL));
+            match widths.get_mut(n) {
+                Some(known) => *known = width.max(*known),
+                None => widths.push(width),
+            }
+        }
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -152,6 +167,33 @@ pub(crate) fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_columns_of_a_stream_stay_aligned() {
+        let rows = |cells: &[(&str, &str, &str)]| {
+            let mut table = Table::new(["n", "actor", "reason"]).at_least(&[3]);
+            for (n, actor, reason) in cells {
+                table.row([n, actor, reason].map(|cell| ((*cell).to_owned(), Tone::Plain)));
+            }
+            table
+        };
+        let mut widths = Vec::new();
+        let first = rows(&[("1", "a-very-long-actor", "x")]);
+        let mut shown = first.render_heading(&mut widths, false);
+        shown.push_str(&first.render_rows(&mut widths, false));
+        shown.push_str(&rows(&[("2", "anna", "y")]).render_rows(&mut widths, false));
+        // A wider value moves the rows after it.
+        shown.push_str(&rows(&[("3", "a-very-very-long-actor", "z")]).render_rows(&mut widths, false));
+        shown.push_str(&rows(&[("4", "anna", "w")]).render_rows(&mut widths, false));
+        let expected = [
+            "N     ACTOR               REASON",
+            "1     a-very-long-actor   x",
+            "2     anna                y",
+            "3     a-very-very-long-actor   z",
+            "4     anna                     w",
+        ];
+        assert_eq!(shown.lines().collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn control_characters_are_escaped() {

@@ -3,6 +3,7 @@
 mod effect;
 mod groups;
 mod objects;
+mod overwrites;
 mod resources;
 pub(crate) mod whole;
 
@@ -12,6 +13,7 @@ use fleet::diff::{Difference, differences};
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::groups::clusters;
+use self::overwrites::Overwrites;
 use crate::error::Failure;
 use crate::output::{Printer, Table, Tone};
 use crate::session::text;
@@ -33,6 +35,14 @@ pub(crate) struct Planned {
     kind: String,
     pub(crate) id: String,
     fields: Vec<Difference>,
+    overwrites: Overwrites,
+}
+
+impl Planned {
+    /// Whether the resource exists now.
+    fn existed(&self) -> bool {
+        self.action != Action::Create
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +105,7 @@ impl Plan {
             kind: text(&record["kind"]).to_owned(),
             id: text(&record["id"]).to_owned(),
             fields: differences(some(&record["before"]).as_ref(), some(&record["after"]).as_ref()),
+            overwrites: Overwrites::read(record),
         });
         Plan {
             changes: changes.collect(),
@@ -163,7 +174,8 @@ impl Plan {
     /// The whole plan, for people.
     pub(crate) fn table(&self, wide: bool) -> Table {
         let mut table = Table::default();
-        resources::changes(&self.changes, wide, &mut table);
+        self.resources(wide, &mut table);
+        overwrites::unknown(&self.document["history"], &mut table);
         effect::changes(&self.document, wide, &mut table);
         objects::changes(&self.document, wide, &mut table);
         if !self.is_empty() {
@@ -177,6 +189,11 @@ impl Plan {
             table.line(format!("plan {digest}"), Tone::Quiet);
         }
         table
+    }
+
+    /// The resources that change.
+    pub(crate) fn resources(&self, wide: bool, table: &mut Table) {
+        resources::changes(&self.changes, &self.document["history"], wide, table);
     }
 
     /// Shows the result of a dry run.
@@ -228,7 +245,10 @@ impl Plan {
             .iter()
             .map(|change| {
                 let fields: Vec<Value> = change.fields.iter().map(Difference::to_json).collect();
-                json!({"action": change.action.name(), "kind": change.kind, "id": change.id, "fields": fields})
+                json!({
+                    "action": change.action.name(), "kind": change.kind, "id": change.id, "fields": fields,
+                    "last_change": change.overwrites.last_change, "reverts": change.overwrites.reverts,
+                })
             })
             .collect();
         let mut out = Map::from_iter([
@@ -240,6 +260,7 @@ impl Plan {
             "plan",
             "clusters",
             "totals",
+            "history",
             "removals",
             "relabelled",
             "warnings",
@@ -333,6 +354,66 @@ mod tests {
                 "- clusters/c23",
             ]
         );
+    }
+
+    /// A resource whose tag changes from 2 to 1; last changed in a revision, in which its tag may have become 2.
+    fn overwriting(n: usize, revision: u64, reverts: bool) -> Value {
+        let change = json!({"revision": revision, "actor": "anna", "reason": format!("fix {revision}")});
+        let mut revert = change.clone();
+        revert["pointer"] = "/tag".into();
+        let reverts: Vec<Value> = reverts.then_some(revert).into_iter().collect();
+        json!({
+            "action": "update", "kind": "clusters", "id": format!("c{n}"), "before": {"tag": "2"}, "after": {"tag": "1"},
+            "last_change": change, "reverts": reverts,
+        })
+    }
+
+    #[test]
+    fn what_is_overwritten_is_named_once_for_many() {
+        let mut changes: Vec<Value> = (0..371).map(|n| overwriting(n, 5, false)).collect();
+        assert_eq!(
+            shown(json!({ "changes": changes }), false),
+            [
+                "~ 371 clusters: c0, c1, c2, c3, c4 and 366 more",
+                "    last changed in revision 5 by anna, \"fix 5\"",
+                "    /tag: \"2\" -> \"1\"",
+            ]
+        );
+        // One of them has a hotfix, which must not be hidden by the others.
+        changes[200] = overwriting(200, 7, true);
+        assert_eq!(
+            shown(json!({ "changes": changes }), false),
+            [
+                "~ 371 clusters: c0, c1, c2, c3, c4 and 366 more",
+                "    last changed in revision 7 by anna, \"fix 7\"; others in revision 5",
+                "    /tag: \"2\" -> \"1\"",
+                "        reverts revision 7, on c200",
+            ]
+        );
+        let alone = shown(json!({ "changes": [overwriting(1, 7, true)] }), false);
+        assert_eq!(alone[3], "        reverts revision 7");
+    }
+
+    #[test]
+    fn what_is_not_known_of_the_past_is_said() {
+        let mut change = overwriting(1, 5, false);
+        change["last_change"] = Value::Null;
+        let with = |history: Value| shown(json!({"changes": [change.clone()], "history": history}), false);
+        assert_eq!(
+            with(json!({"status": "compacted", "through": 4})),
+            [
+                "~ clusters/c1",
+                "    last changed in a revision that the log no longer has: it was compacted up to 4",
+                "    /tag: \"2\" -> \"1\"",
+                "changes up to revision 4 were compacted: what goes back to an earlier value is not known for all resources",
+            ]
+        );
+        let unavailable = with(json!({"status": "unavailable"}));
+        assert_eq!(
+            unavailable[2],
+            "the log cannot be read now: what this overwrites is not known"
+        );
+        assert_eq!(with(json!({"status": "complete"})).len(), 2);
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! The resources that a plan changes.
 
 use fleet::kind::name_record;
+use serde_json::Value;
 
 use super::groups::{group, names};
-use super::{Action, Planned, section};
+use super::{Action, Planned, overwrites, section};
 use crate::output::{Table, Tone};
 
 /// Up to this number, created or deleted resources of a kind are shown one by one; more are grouped.
 const MOST_ALONE: usize = 10;
 
 /// The resources that change; those with the same change are grouped.
-pub(super) fn changes(all: &[Planned], wide: bool, table: &mut Table) {
+pub(super) fn changes(all: &[Planned], history: &Value, wide: bool, table: &mut Table) {
     let alone = |action: Action, kind: &str| {
         let alike = |change: &&Planned| change.action == action && change.kind == kind;
         wide || all.iter().filter(alike).count() <= MOST_ALONE
@@ -23,7 +24,7 @@ pub(super) fn changes(all: &[Planned], wide: bool, table: &mut Table) {
         .collect();
     let groups = group(all.iter().map(|change| {
         let fields = change.fields.iter();
-        let fields = fields.map(|field| format!("    {}: {}", field.pointer, field.describe()));
+        let fields = fields.map(|field| (&*field.pointer, format!("    {}: {}", field.pointer, field.describe())));
         let alone = single.contains(&(change.action, &*change.kind));
         let (fields, own) = match change.action {
             // The change of the cluster is listed already.
@@ -34,15 +35,21 @@ pub(super) fn changes(all: &[Planned], wide: bool, table: &mut Table) {
             Action::Delete if alone => (Vec::new(), Some(&*change.id)),
             Action::Create | Action::Delete => (Vec::new(), None),
         };
-        ((change.action, &*change.kind, fields, own), &*change.id)
+        ((change.action, &*change.kind, fields, own), change)
     }));
-    section(table, &groups, wide, |table, ((action, kind, fields, _), ids)| {
+    section(table, &groups, wide, |table, ((action, kind, fields, _), members)| {
         let (sign, tone) = action.sign();
+        let ids: Vec<&str> = members.iter().map(|member| &*member.id).collect();
         let names = match ids.as_slice() {
             [one] => format!("{sign} {kind}/{one}"),
             many => format!("{sign} {} {kind}: {}", many.len(), names(many, wide)),
         };
         table.line(names, tone);
-        section(table, fields, wide, |table, field| table.line(field, Tone::Plain));
+        let named = overwrites::last_changes(members, history, table);
+        overwrites::reverts(members, "", named, wide, table);
+        section(table, fields, wide, |table, (pointer, field)| {
+            table.line(field, Tone::Plain);
+            overwrites::reverts(members, pointer, named, wide, table);
+        });
     });
 }

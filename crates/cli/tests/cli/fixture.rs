@@ -196,7 +196,7 @@ impl World {
             .replace(&self.url, "http://API")
             .replace(self.home.path().to_str().unwrap(), "HOME");
         for (pattern, name) in [
-            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
             (r"[0-9a-f]{32}", "VERSION"),
             (r#"("request_id": ?)"[^"]*""#, "$1\"REQUEST\""),
             (r"HOME/flux-resourceset-edit-\w+", "KEPT"),

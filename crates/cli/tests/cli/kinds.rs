@@ -154,7 +154,7 @@ fn clusters_are_created_changed_and_decommissioned() {
     );
     let changes = world.sh("flux-resourceset-cli changes --id new").json();
     assert_eq!(
-        changes.as_array().unwrap().last().unwrap()["reason"],
+        changes.as_array().unwrap().first().unwrap()["reason"],
         json!("end of life")
     );
 }

@@ -89,11 +89,25 @@ fn the_log() {
         World::demo(),
         "flux-resourceset-cli namespace create a --reason 'because of ümlauts' -o name",
         "flux-resourceset-cli namespace update a --label x=y -o name",
-        "flux-resourceset-cli changes --after 1",
-        "flux-resourceset-cli changes --after 1 -o table",
-        "flux-resourceset-cli changes --limit 1 -o name",
+        "flux-resourceset-cli component update podinfo --oci-tag 6.5.0 --reason release -o name",
+        "flux-resourceset-cli undo -o name",
+        "flux-resourceset-cli changes --after 2 --limit 1",
+        "flux-resourceset-cli changes -o table",
+        "flux-resourceset-cli changes --limit 2 -o name",
         "flux-resourceset-cli changes --kind namespace --actor write -o name",
         "flux-resourceset-cli changes --kind kinds -o name",
+        "flux-resourceset-cli changes --id a --kind namespace -o yaml --limit 1 | grep -v request_id",
+        "flux-resourceset-cli changes --reason lease --since 1h -o name",
+        "flux-resourceset-cli changes --until 1h -o name",
+        "flux-resourceset-cli changes --since yesterday",
+        "flux-resourceset-cli changes show 4 -o table",
+        "flux-resourceset-cli changes show 3",
+        "flux-resourceset-cli changes show 99",
+        "flux-resourceset-cli changes show 0",
+        "flux-resourceset-cli changes --records --after 1 -o table",
+        "flux-resourceset-cli changes --records --limit 1",
+        "flux-resourceset-cli changes --records --kind namespace --actor write -o name",
+        "flux-resourceset-cli changes --records --since 1h",
         "flux-resourceset-cli history namespace a -o table",
         "flux-resourceset-cli history namespace a -o wide",
         "flux-resourceset-cli namespace history a -o jsonpath='{[*].revision}'",
@@ -155,7 +169,8 @@ fn watch_follows_a_selector() {
 #[test]
 fn changes_can_be_followed() {
     let world = World::demo();
-    let mut follow = world.follow("flux-resourceset-cli changes --after 1 --follow --interval 0.05");
+    let mut follow = world.follow("flux-resourceset-cli changes --records --after 1 --follow --interval 0.05");
+    let mut revisions = world.follow("flux-resourceset-cli changes --after 1 --follow --interval 0.05");
     for n in 2..5 {
         world
             .sh(&format!(
@@ -164,13 +179,33 @@ fn changes_can_be_followed() {
             .json();
         let record = parsed(&follow.line());
         assert_eq!((&record["revision"], &record["action"]), (&json!(n), &json!("update")));
+        let revision = parsed(&revisions.line());
+        assert_eq!(
+            (&revision["revision"], &revision["changes"]["clusters"]["update"]),
+            (&json!(n), &json!(1))
+        );
     }
     follow.stop();
-    let mut table = world.follow("flux-resourceset-cli changes --after 4 --follow --interval 0.05 -o table");
-    assert!(table.line().starts_with("REVISION"));
-    world.sh("flux-resourceset-cli namespace create a").json();
-    assert!(table.line().contains("namespaces/a"));
-    table.stop();
+    revisions.stop();
+    for (form, expected) in [("--records", "namespaces/a"), ("", "1 namespace")] {
+        let line = format!("flux-resourceset-cli changes {form} --after 3 --follow --interval 0.05 -o table");
+        let mut table = world.follow(&line);
+        let (heading, first) = (table.line(), table.line());
+        assert!(heading.starts_with("REVISION"), "{heading}");
+        world.sh("flux-resourceset-cli namespace create a --reason new").json();
+        world.sh("flux-resourceset-cli namespace delete a").json();
+        let (second, third) = (table.line(), table.line());
+        assert!(second.contains(expected), "{second}");
+        // Under their headings, whatever their lengths.
+        for (name, value) in [("ACTOR", "write"), ("REASON", "new")] {
+            assert_eq!(second.find(value), heading.find(name), "{heading}{second}");
+        }
+        for row in [first, third] {
+            assert_eq!(row.find("write"), heading.find("ACTOR"), "{heading}{row}");
+        }
+        table.stop();
+        world.sh("flux-resourceset-cli rollback --to 4").json();
+    }
 }
 
 #[test]

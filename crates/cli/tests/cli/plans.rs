@@ -295,3 +295,20 @@ fn a_plan_for_three_thousand_clusters_fits_on_a_screen() {
     assert!(refused.stderr.contains("--confirm-removals 3001"), "{}", refused.stderr);
     assert!(refused.stderr.len() < 2000, "{}", refused.stderr);
 }
+
+/// CI applies what its repository has: a hotfix that is not in there is not undone unseen.
+#[test]
+fn a_plan_says_what_it_overwrites() {
+    let world = World::fleet();
+    let exported = world.sh("flux-resourceset-cli export component > catalog.yaml && cat catalog.yaml");
+    assert_eq!(exported.code, 0, "{}", exported.stderr);
+    transcript!(
+        world,
+        "flux-resourceset-cli component update podinfo --oci-tag 6.9.9 --reason 'hotfix: 6.5.0 leaks memory' -o name",
+        "flux-resourceset-cli component update podinfo --component-version 6.9 --reason 'its version' -o name",
+        "flux-resourceset-cli plan -f catalog.yaml -o table",
+        "flux-resourceset-cli diff -f catalog.yaml -o jsonpath='{.changes[*].last_change.revision} {.changes[*].reverts[*].pointer} {.history.status}'",
+        "flux-resourceset-cli apply -f catalog.yaml --dry-run -o jsonpath='{.changes[*].reverts[*].reason}'",
+        "flux-resourceset-cli cluster delete dev-1 --dry-run -o table",
+    );
+}

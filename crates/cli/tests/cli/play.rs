@@ -79,7 +79,10 @@ fn a_fleet_lives_and_nothing_is_left() {
     has("8. Back to what", &["\n  -  valuesFrom:\n"]);
     has(
         "9. Who did what",
-        &["update platform_components/play-01-web: podinfo 6.7.1\n"],
+        &[
+            " write: podinfo 6.7.1\n",
+            "~ platform_components/play-01-web\n    /oci_tag: \"6.7.0\" -> \"6.7.1\"",
+        ],
     );
     has(
         "10. A cluster is decommissioned",

@@ -21,6 +21,7 @@ fn the_fleet_goes_back_as_a_whole_or_in_part() {
         "flux-resourceset-cli diff --from 2 -o table",
         "flux-resourceset-cli rollback --to 2",
         "flux-resourceset-cli changes --actor write --after 5 -o jsonpath='{[*].reason}'",
+        "flux-resourceset-cli rollback --to 0",
     );
 }
 
@@ -36,6 +37,10 @@ fn a_rollback_that_is_impossible_says_why() {
         "flux-resourceset-cli rollback",
         "flux-resourceset-cli undo",
         "flux-resourceset-cli undo 99",
+        "flux-resourceset-cli undo 0",
+        "flux-resourceset-cli redo",
+        "flux-resourceset-cli redo 1",
+        "flux-resourceset-cli redo 99",
     );
 }
 
@@ -48,14 +53,40 @@ fn the_last_revision_of_ones_own_is_undone() {
         "flux-resourceset-cli undo --dry-run -o table",
         "flux-resourceset-cli undo --reason 'it was bad' -o name",
         // Of the undo itself: the release is there again.
-        "flux-resourceset-cli undo -o name",
+        "flux-resourceset-cli undo 5 -o name",
         "flux-resourceset-cli component get podinfo -o jsonpath='{.oci_tag}'",
+        "flux-resourceset-cli undo 3 -o table",
         "flux-resourceset-cli undo 3 -o table",
         "flux-resourceset-cli component update podinfo --oci-tag 6.6.0 -o name",
         "flux-resourceset-cli undo 4",
         // Four clusters go with the revision that brought them.
         "flux-resourceset-cli undo 2 -o name",
         "flux-resourceset-cli undo 2 --yes -o name",
+    );
+}
+
+/// As in an editor: undo twice goes back two revisions, and redo brings them back.
+#[test]
+fn undo_goes_back_step_by_step_and_redo_brings_back() {
+    transcript!(
+        World::fleet(),
+        "flux-resourceset-cli component update podinfo --oci-tag 6.5.0 --reason one -o name",
+        "flux-resourceset-cli component update podinfo --oci-tag 6.6.0 --reason two -o name",
+        "flux-resourceset-cli undo -o name",
+        "flux-resourceset-cli undo -o name",
+        "flux-resourceset-cli component get podinfo -o jsonpath='{.oci_tag}'",
+        "flux-resourceset-cli redo --dry-run -o table",
+        "flux-resourceset-cli redo -o name",
+        "flux-resourceset-cli redo --yes --reason 'it was good' -o name",
+        "flux-resourceset-cli redo",
+        "flux-resourceset-cli component get podinfo -o jsonpath='{.oci_tag}'",
+        "flux-resourceset-cli undo -o name",
+        "flux-resourceset-cli changes --limit 7 -o table",
+        // Something else was written: an older undo must be named.
+        "flux-resourceset-cli namespace create a -o name",
+        "flux-resourceset-cli redo",
+        "flux-resourceset-cli redo 4 -o name",
+        "flux-resourceset-cli component get podinfo -o jsonpath='{.oci_tag}'",
     );
 }
 
@@ -74,7 +105,7 @@ fn undo_looks_for_the_actor_of_its_token() {
         "{}",
         undone.stderr
     );
-    assert!(undone.stderr.ends_with(": namespaces/ours\n"), "{}", undone.stderr);
+    assert!(undone.stderr.ends_with(": 1 namespace\n"), "{}", undone.stderr);
     assert_eq!(
         undone.json()["changes"],
         json!([{"action": "delete", "kind": "namespaces", "id": "ours", "etag": null}])
@@ -84,6 +115,20 @@ fn undo_looks_for_the_actor_of_its_token() {
         undone.stderr.starts_with("undoing revision 82 by bob, "),
         "{}",
         undone.stderr
+    );
+    // What somebody else undid is not undone again, and not ours to redo.
+    world.sh(&of("alice", "undo 81")).json();
+    let undone = world.sh(&of("bob", "undo"));
+    assert!(
+        undone.stderr.starts_with("undoing revision 80 by bob, "),
+        "{}",
+        undone.stderr
+    );
+    let redone = world.sh(&of("alice", "redo"));
+    assert!(
+        redone.stderr.starts_with("redoing revision 81 by bob, "),
+        "{}",
+        redone.stderr
     );
 }
 

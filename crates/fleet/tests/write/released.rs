@@ -325,7 +325,10 @@ fn way_back(then: &Fleet) -> WayBack {
 fn undoing(then: &Fleet, record: &RevisionRecord) -> WayBack {
     WayBack {
         then: Arc::new(then.clone()),
-        back: Back::Undo(Box::new(record.clone())),
+        back: Back::Undo {
+            record: Box::new(record.clone()),
+            reversed_by: None,
+        },
     }
 }
 

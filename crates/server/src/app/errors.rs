@@ -35,7 +35,11 @@ pub enum ReadError {
 
 impl ReadError {
     pub fn no_revision(revision: Revision) -> Self {
-        ReadError::NotFound(format!("there is no revision {revision}"))
+        let begin = match revision {
+            Revision::ZERO => ": revisions begin at 1",
+            _ => "",
+        };
+        ReadError::NotFound(format!("there is no revision {revision}{begin}"))
     }
 }
 

@@ -8,10 +8,12 @@ use fleet::effect::Effect;
 use fleet::history::{self, Rewind, Scope, WayBack};
 use fleet::kind::{CLUSTERS, KINDS};
 use fleet::log::{Change, Revision, RevisionRecord};
+use fleet::refusal::{Reason, Refusal};
+use fleet::reversal::Reversal;
 use fleet::selector::Selector;
 use store::AuditQuery;
 
-use super::engine::{WriteRequest, Written};
+use super::engine::{WriteError, WriteRequest, Written};
 use super::errors::{ReadError, RollbackError};
 use super::reads::{Class, Turn};
 use super::{App, Page, Plan};
@@ -21,8 +23,10 @@ use super::{App, Page, Plan};
 pub enum Back {
     /// Everything since a revision, within a scope.
     To(Revision, Scope),
-    /// One revision.
+    /// One revision, which may be an undo or a redo itself.
     Undo(Revision),
+    /// The undo of a revision; named by the undo, or by the revision that was undone.
+    Redo(Revision),
 }
 
 /// What differs between two revisions.
@@ -168,20 +172,59 @@ impl App {
         Ok(difference)
     }
 
-    /// Prepares a rollback or an undo. Its operations are computed when the write is judged, so that writes in between do not
-    /// make it stale.
-    fn way_back(&self, turn: &Turn, back: Back) -> Result<WayBack, ReadError> {
+    /// Prepares a rollback, an undo or a redo. Its operations are computed when the write is judged, so that writes in between do
+    /// not make it stale.
+    fn prepare(&self, turn: &Turn, back: Back, write: &mut WriteRequest) -> Result<(), RollbackError> {
         let now = self.fleet();
         let (to, back) = match back {
-            Back::Undo(revision) => {
-                let record = self.record(turn, &now, revision)?;
-                (Revision(revision.0 - 1), history::Back::Undo(Box::new(record)))
-            }
             Back::To(revision, scope) => (revision, history::Back::Rollback(scope)),
+            Back::Undo(revision) => self.undo(turn, &now, revision, write)?,
+            Back::Redo(revision) => {
+                let undo = self.undo_to_redo(turn, &now, revision)?;
+                self.undo(turn, &now, undo, write)?
+            }
         };
         let rewind = self.rewind(turn, &now, to)?;
         let then = rewound(turn, &now, to, &rewind)?;
-        Ok(WayBack { then, back })
+        write.back = Some(WayBack { then, back });
+        Ok(())
+    }
+
+    /// The undo of a revision, and the revision before it. The log says which revision it undoes or redoes, and so does the
+    /// reason if the request has none.
+    fn undo(
+        &self,
+        turn: &Turn,
+        now: &Fleet,
+        revision: Revision,
+        write: &mut WriteRequest,
+    ) -> Result<(Revision, history::Back), ReadError> {
+        let record = self.record(turn, now, revision)?;
+        let reversed_by = self.revision(turn, now, revision)?.reversed_by;
+        let reversal = Reversal::undoing(revision, record.author.reversal);
+        write.author.reversal = Some(reversal);
+        write.author.reason.get_or_insert_with(|| reversal.reason());
+        let record = Box::new(record);
+        let before = Revision(revision.0 - 1);
+        Ok((before, history::Back::Undo { record, reversed_by }))
+    }
+
+    /// The undo that is undone to make the changes of a revision again.
+    fn undo_to_redo(&self, turn: &Turn, now: &Fleet, revision: Revision) -> Result<Revision, RollbackError> {
+        let found = self.revision(turn, now, revision)?;
+        let detail = match (found.author.reversal, found.reversed_by) {
+            (None, Some(undo)) => return Ok(undo),
+            (Some(Reversal::Undo(_)), None) => return Ok(revision),
+            (None, None) => format!("revision {revision} cannot be redone: it was not undone"),
+            (Some(Reversal::Undo(original)), Some(redo)) => {
+                format!("revision {revision}, the undo of revision {original}, was already undone by revision {redo}")
+            }
+            (Some(Reversal::Redo(original)), _) => {
+                format!("revision {revision} cannot be redone: it is a redo itself, of revision {original}")
+            }
+        };
+        let refusal = Refusal::new(Reason::Conflict, detail);
+        Err(RollbackError::Write(WriteError::Refused(refusal)))
     }
 
     /// One revision of the log.
@@ -196,14 +239,16 @@ impl App {
             .ok_or(ReadError::Internal)
     }
 
-    /// Rolls back, or undoes, in one new revision.
+    /// Rolls back, undoes or redoes, in one new revision.
     pub async fn go_back(self: &Arc<Self>, back: Back, mut write: WriteRequest) -> Result<Written, RollbackError> {
-        let way = self.read(Class::Plan, move |app, turn| app.way_back(turn, back));
-        write.back = Some(way.await.map_err(ReadError::Stopped)??);
+        let prepared = self.read(Class::Plan, move |app, turn| {
+            app.prepare(turn, back, &mut write).map(|()| write)
+        });
+        let write = prepared.await.map_err(ReadError::Stopped)??;
         Ok(self.write(write).await?)
     }
 
-    /// The plan of a rollback or an undo.
+    /// The plan of a rollback, an undo or a redo.
     pub fn plan_back(
         &self,
         turn: &Turn,
@@ -211,7 +256,7 @@ impl App {
         mut write: WriteRequest,
         rendered: Option<Page>,
     ) -> Result<Plan, RollbackError> {
-        write.back = Some(self.way_back(turn, back)?);
+        self.prepare(turn, back, &mut write)?;
         Ok(self.plan(turn, write, rendered)?)
     }
 }

@@ -193,6 +193,7 @@ impl Pending {
                 actor: SYSTEM.into(),
                 request_id: crate::request_id(),
                 reason: Some(format!("import of {file}, from line {first}")),
+                reversal: None,
             },
             ..WriteRequest::default()
         };

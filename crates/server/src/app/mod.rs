@@ -12,11 +12,13 @@ pub mod lists;
 pub mod log;
 pub mod manifests;
 pub mod mirror;
+pub mod overwrites;
 mod partial_file;
 pub mod reads;
 pub mod references;
 pub mod repair;
 pub mod resources;
+pub mod revisions;
 pub mod snapshot_file;
 pub mod start;
 pub mod templates;
@@ -31,12 +33,14 @@ use fleet::budget::Recent;
 use fleet::effect::Effect;
 use fleet::judge::{Detail, Guard, judge};
 use fleet::log::{Digest, Revision, RevisionRecord};
+use fleet::overwrites::Overwrites;
 use fleet::refusal::Removals;
 use store::Store;
 use tokio::sync::{Semaphore, watch};
 
 use self::engine::{Engine, Status, WriteError, WriteRequest, Written};
 use self::manifests::ObjectsEffect;
+use self::overwrites::History;
 use self::reads::Turn;
 use self::templates::Templates;
 use crate::config::{Config, Mode};
@@ -92,6 +96,9 @@ pub struct Plan {
     pub effect: Effect,
     /// The change of the Kubernetes objects of each cluster on the requested page, or why they cannot be rendered.
     pub objects: Vec<Result<ObjectsEffect, String>>,
+    /// What each change overwrites, and how much of the log was read for that.
+    pub overwrites: Vec<Overwrites>,
+    pub history: History,
     /// Identifies the effect, independent of the base.
     pub digest: Digest,
     pub removals: Removals,
@@ -179,6 +186,7 @@ impl App {
                 objects.push(compared);
             }
         }
+        let (overwrites, history) = self.overwrites(turn, base.revision(), &outcome.changes)?;
         let record = RevisionRecord {
             revision: base.revision().next(),
             author: write.author,
@@ -191,6 +199,8 @@ impl App {
             record,
             effect,
             objects,
+            overwrites,
+            history,
             digest: judgement.digest.unwrap_or_default(),
             removals: judgement.removals,
         })

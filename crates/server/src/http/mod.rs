@@ -20,6 +20,7 @@ pub mod problem_type;
 pub mod request;
 pub mod resources;
 pub mod respond;
+pub mod revisions;
 pub mod routes;
 pub mod service;
 pub mod stream;

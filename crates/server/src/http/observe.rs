@@ -163,5 +163,6 @@ pub fn author(headers: &HeaderMap, actor: &Actor, id: &RequestId, reason: Option
         actor: actor.name.to_string(),
         request_id: id.0.to_str().unwrap_or_default().to_owned(),
         reason,
+        reversal: None,
     })
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fleet::effect::Effect;
 use fleet::json::Json;
-use fleet::log::{Action, Revision};
+use fleet::log::{Action, ChangeRecord, Revision};
+use fleet::overwrites::Overwrites;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -32,9 +33,11 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     out.headers.insert(REVISION.clone(), plan.base.0.into());
     let (digest, base) = (plan.digest, plan.base);
     out.text(&format!(r#"{{"plan":"{digest}","base":{base},"changes":["#))?;
-    out.list(plan.record.records())?;
+    let planned = plan.record.records().zip(&plan.overwrites);
+    out.list(planned.map(|(record, overwrites)| PlannedChange { record, overwrites }))?;
     out.text(r#"],"clusters":["#)?;
-    let ending = ending(&plan.effect, &format!(r#""removals":{removals},"#));
+    let history = json!(plan.history);
+    let ending = ending(&plan.effect, &format!(r#""history":{history},"removals":{removals},"#));
     let clusters = plan.effect.clusters.into_iter().skip(page.offset).take(page.limit);
     let mut objects = plan.objects.into_iter();
     for (n, cluster) in clusters.enumerate() {
@@ -51,6 +54,15 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
         out.text(&text)?;
     }
     out.text(&ending)
+}
+
+/// A change that is planned, and what it overwrites.
+#[derive(Serialize)]
+struct PlannedChange<'a> {
+    #[serde(flatten)]
+    record: ChangeRecord<'a>,
+    #[serde(flatten)]
+    overwrites: &'a Overwrites,
 }
 
 /// The fields after the clusters.

@@ -80,7 +80,7 @@ impl ProblemType {
             T::Timeout => ("timeout", 408, "The body did not arrive in time."),
             T::Exists => (Reason::Exists.name(), 409, "The id, or the DNS name of a cluster, is taken."),
             T::InUse => (Reason::InUse.name(), 409, "Clusters or other definitions refer to it; `clusters` and `resources` name them."),
-            T::Conflict => (Reason::Conflict.name(), 409, "The revision to undo was changed again, with `resources` naming what; or the client follows the log of another history."),
+            T::Conflict => (Reason::Conflict.name(), 409, "The revision to undo was changed again, with `resources` naming what; the revision to redo is not undone; or the client follows the log of another history."),
             T::Protected => (Reason::Protected.name(), 409, "A protected cluster would be deleted, lose its DNS name, or get an empty list of inputs."),
             T::RemovalBudget => (Reason::RemovalBudget.name(), 409, "More clusters would lose something than the removal budget allows; `removals` has the numbers."),
             T::Compacted => ("compacted", 410, "Some of these revisions were compacted and are no longer kept."),

@@ -11,7 +11,9 @@ use fleet::refusal::quote;
 
 use super::openapi::describe::{self, Operation};
 use super::problem::Problem;
-use super::{Http, backup, changes, clusters, kinds, name_records, observe, poll, resources, service, stream, write};
+use super::{
+    Http, backup, changes, clusters, kinds, name_records, observe, poll, resources, revisions, service, stream, write,
+};
 use crate::config::Mode;
 use crate::tokens::Right;
 
@@ -169,6 +171,7 @@ pub static ROUTES: &[Route] = &[
     crud(Post, "/batch", WRITE, |m| on(m, write::batch), Once(describe::changes::batch)),
     crud(Post, "/rollback", WRITE, |m| on(m, write::rollback), Once(describe::changes::rollback)),
     crud(Get, "/diff", READ, |m| on(m, changes::diff), Once(describe::changes::diff)),
+    crud(Get, "/revisions", READ, |m| on(m, revisions::list), Once(describe::changes::revisions)),
     crud(Get, "/changes", READ, |m| on(m, changes::list), Once(describe::changes::changes)),
     crud(Get, "/changes/stream", READ, |m| on(m, stream::stream), Once(describe::changes::stream_changes)),
     // It reveals everything there is, so it needs the right to change everything.

@@ -10,6 +10,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::IntoResponse;
 use fleet::log::{ChangeRecord, Digest, Head, Removed, Revision, RevisionRecord};
 use fleet::refusal::quote;
+use fleet::reversal::Reversal;
 use futures_util::stream;
 use serde::Serialize;
 
@@ -96,6 +97,10 @@ struct Event<'a> {
     actor: &'a str,
     request_id: &'a str,
     reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undoes: Option<Revision>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redoes: Option<Revision>,
     digest: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<&'a Removed>,
@@ -132,12 +137,15 @@ fn add_part(text: &mut Vec<u8>, part: &Part) {
 }
 
 fn begin_event(text: &mut Vec<u8>, record: &RevisionRecord) {
+    let (undoes, redoes) = Reversal::parts(record.author.reversal);
     let event = Event {
         revision: record.revision,
         at: &record.author.at,
         actor: &record.author.actor,
         request_id: &record.author.request_id,
         reason: record.author.reason.as_deref(),
+        undoes,
+        redoes,
         digest: record.digest.to_string(),
         removed: (record.removed.count() > 0).then_some(&record.removed),
     };

@@ -109,17 +109,22 @@ fn read_rollback(body: Value) -> Result<(Back, Option<String>), Problem> {
     let mut body = RollbackBody::of(fields);
     let (kind, id) = (body.text("kind"), body.text("id"));
     let (selector, reason) = (body.text("selector"), body.text("reason"));
-    let (revision, undo) = (body.revision("revision"), body.revision("undo"));
+    let (revision, undo, redo) = (body.revision("revision"), body.revision("undo"), body.revision("redo"));
     let mut errors = body.end();
-    let back = match (revision, undo, kind, id, selector) {
-        (Some(revision), None, None, None, None) => Some(Back::To(revision, Scope::Fleet)),
-        (Some(revision), None, Some(kind), Some(id), None) => Some(Back::To(revision, Scope::Resource { kind, id })),
-        (Some(revision), None, None, None, Some(selector)) => Some(Back::To(revision, Scope::Clusters(selector))),
-        (None, Some(revision), None, None, None) => Some(Back::Undo(revision)),
+    let scope = match (kind, id, selector) {
+        (None, None, None) => Some(Scope::Fleet),
+        (Some(kind), Some(id), None) => Some(Scope::Resource { kind, id }),
+        (None, None, Some(selector)) => Some(Scope::Clusters(selector)),
+        _ => None,
+    };
+    let back = match (revision, undo, redo, scope) {
+        (Some(revision), None, None, Some(scope)) => Some(Back::To(revision, scope)),
+        (None, Some(revision), None, Some(Scope::Fleet)) => Some(Back::Undo(revision)),
+        (None, None, Some(revision), Some(Scope::Fleet)) => Some(Back::Redo(revision)),
         _ => None,
     };
     if back.is_none() && errors.is_empty() {
-        let detail = "send {\"revision\": N}, with \"kind\" and \"id\" or with \"selector\" for a part of the fleet, or {\"undo\": N}";
+        let detail = "send {\"revision\": N}, with \"kind\" and \"id\" or with \"selector\" for a part of the fleet, or {\"undo\": N}, or {\"redo\": N}";
         errors.push(Violation::new("", detail));
     }
     match back {
@@ -159,16 +164,18 @@ impl RollbackBody {
     fn revision(&mut self, name: &str) -> Option<Revision> {
         let value = self.fields.remove(name).filter(|value| !value.is_null())?;
         let number = value.as_u64().filter(|number| *number <= MOST_NUMBER);
-        if number.is_none() {
-            self.errors
-                .push(Violation::new(format!("/{name}"), "must be the number of a revision"));
-        }
-        number.map(Revision)
+        let detail = match number {
+            Some(0) => "must be the number of a revision: revisions begin at 1",
+            Some(number) => return Some(Revision(number)),
+            None => "must be the number of a revision",
+        };
+        self.errors.push(Violation::new(format!("/{name}"), detail));
+        None
     }
 
     fn end(mut self) -> Vec<Violation> {
         for name in self.fields.keys() {
-            let detail = "unknown field; known: revision, undo, kind, id, selector, reason";
+            let detail = "unknown field; known: revision, undo, redo, kind, id, selector, reason";
             self.errors.push(Violation::new(segment(name), detail));
         }
         self.errors
@@ -186,8 +193,9 @@ mod tests {
         for good in [
             json!({"revision": 3}),
             json!({"revision": 3, "kind": "clusters", "id": "a"}),
-            json!({"revision": 0, "selector": "environment=dev", "reason": "x"}),
+            json!({"revision": 1, "selector": "environment=dev", "reason": "x"}),
             json!({"undo": 3}),
+            json!({"redo": 3}),
         ] {
             assert!(read_rollback(good.clone()).is_ok(), "{good}");
         }
@@ -195,6 +203,11 @@ mod tests {
             json!([]),
             json!({}),
             json!({"revision": "3"}),
+            json!({"revision": 0}),
+            json!({"undo": 0}),
+            json!({"redo": 0}),
+            json!({"undo": 3, "redo": 3}),
+            json!({"redo": 3, "kind": "clusters", "id": "a"}),
             json!({"revision": 3, "undo": 3}),
             json!({"revision": 3, "kind": "clusters"}),
             json!({"revision": 3, "kind": "clusters", "id": "a", "selector": "*"}),

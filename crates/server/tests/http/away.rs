@@ -9,7 +9,10 @@ use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, Sta
 use flux_resourceset::app::compact::{Old, compact};
 use flux_resourceset::http::Api;
 use serde_json::json;
-use store::{AuditQuery, AuditRecord, CommitError, Export, Memory, Repair, Restore, Store, StoreError, Unique};
+use store::{
+    AuditQuery, AuditRecord, CommitError, Export, LastChange, Memory, Repair, Restore, RevisionPage, RevisionQuery,
+    Store, StoreError, Unique,
+};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
@@ -81,6 +84,16 @@ impl Store for Fragile {
         self.inner.audit(query).await
     }
 
+    async fn revisions(&self, query: &RevisionQuery) -> Result<RevisionPage, StoreError> {
+        self.check()?;
+        self.inner.revisions(query).await
+    }
+
+    async fn last_changes(&self, wanted: &[LastChange<'_>]) -> Result<Vec<Option<AuditRecord>>, StoreError> {
+        self.check()?;
+        self.inner.last_changes(wanted).await
+    }
+
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {
         self.check()?;
         self.inner.removed(since).await
@@ -147,14 +160,17 @@ async fn while_the_store_is_away_reads_go_on_and_writes_are_told_to_come_back() 
     app.poll("never-known.example.com", "namespaces")
         .await
         .problem(404, "not-found");
-    app.patch(format!("/clusters/{DEMO}?dry_run=true"), &json!({"node_count": 1}))
-        .await
-        .expect(200);
+    // A plan cannot say then what it overwrites, and says so.
+    let plan = app.patch(format!("/clusters/{DEMO}?dry_run=true"), &json!({"node_count": 1}));
+    let plan = plan.await.expect(200).json();
+    assert_eq!(plan["history"], json!({"status": "unavailable"}));
+    assert_eq!(plan["changes"][0]["last_change"], json!(null));
 
     for reply in [
         app.post("/namespaces", &json!({"id": "x"})).await,
         app.delete(format!("/clusters/{DEMO}")).await,
         app.get("/changes").await,
+        app.get("/revisions").await,
         app.get("/changes").header("accept", "application/x-ndjson").await,
         app.get("/changes/stream").await,
         app.get("/backup").token(WRITE).await,

@@ -60,6 +60,9 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
         };
         app.post("/clusters", &bare("short")).await.expect(201);
         app.delete("/clusters/short").await.expect(204);
+        app.post("/rollback", &json!({"undo": app.revision()}))
+            .await
+            .expect(200);
         app.get("/backup").await.problem(403, "forbidden");
         app.get("/backup?all").token(WRITE).await.problem(400, "bad-request");
         let reply = app.get("/backup").token(WRITE).await.expect(200);
@@ -82,6 +85,9 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
         let removed = app.store.removed("").await.unwrap();
         assert_eq!(restored.store.removed("").await.unwrap(), removed);
         assert_eq!(removed.len(), 1);
+        let revisions = app.read("/revisions").await;
+        assert_eq!(restored.read("/revisions").await, revisions);
+        assert_eq!(revisions["revisions"][1]["undone_by"], app.revision());
         // The same again, but for when it was made.
         let again = restored.get("/backup").token(WRITE).await.expect(200);
         assert_eq!(lines(&again)[1..], all[1..]);

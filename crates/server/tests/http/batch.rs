@@ -486,7 +486,7 @@ fn planned(plan: &Value, base: u64) -> String {
         assert_eq!(record["revision"], base + 1);
         assert_eq!(record["before"].is_null(), record["action"] == "create");
         assert_eq!(record["after"].is_null(), record["action"] == "delete");
-        assert_eq!(record.as_object().unwrap().len(), 11);
+        assert_eq!(record.as_object().unwrap().len(), 13);
         format!("{} {}/{}", field("action"), field("kind"), field("id"))
     };
     let changes = plan["changes"].as_array().unwrap();

@@ -179,11 +179,13 @@ async fn the_chain_can_be_checked_from_the_events_alone() {
         let app = setup.start().await;
         app.delete(format!("/clusters/{DEMO}")).await.expect(204);
         app.post("/clusters", &bare("new")).await.expect(201);
+        app.post("/rollback", &json!({"undo": 3})).await.expect(200);
+        app.post("/rollback", &json!({"redo": 3})).await.expect(200);
         let response = app.get("/changes/stream?after=0").response().await;
         assert_eq!(response.headers()["x-head"], app.app.fleet().head().to_string());
         let mut events = Events::of(response);
         let mut digest = Digest::default();
-        for revision in 1..=3 {
+        for revision in 1..=5 {
             let mut block = events.block().await.unwrap();
             while block.starts_with(':') {
                 block = events.block().await.unwrap();
@@ -194,7 +196,9 @@ async fn the_chain_can_be_checked_from_the_events_alone() {
             assert_eq!(record.chained(digest), record.digest, "{text}");
             let data: Value = serde_json::from_str(text).unwrap();
             digest = record.digest;
-            assert_eq!(data.get("removed").is_some(), revision == 2, "{data}");
+            assert_eq!(data.get("removed").is_some(), revision == 2 || revision == 4, "{data}");
+            assert_eq!(data.get("undoes"), (revision == 4).then_some(&json!(3)), "{data}");
+            assert_eq!(data.get("redoes"), (revision == 5).then_some(&json!(3)), "{data}");
             assert_eq!(data["changes"][0].get("origin").is_some(), revision == 1, "{data}");
         }
         assert_eq!(digest, app.app.fleet().head().digest);

@@ -452,6 +452,7 @@ fn path() -> impl Strategy<Value = String> {
             "/api/v2/flux/clusters",
             "/batch",
             "/changes",
+            "/revisions",
             "/kinds",
             "/health",
             "/ready",

@@ -608,9 +608,15 @@ async fn an_undo_takes_back_one_revision_and_no_other() {
         .await
         .problem(409, "conflict");
     assert_eq!(problem["resources"], json!([format!("clusters/{DEMO}")]));
-    app.post("/rollback", &json!({"undo": 0}))
-        .await
-        .problem(404, "not-found");
+    assert_eq!(
+        problem["detail"],
+        "revision 3 cannot be undone: revision 5 already took it back"
+    );
+    for name in ["undo", "redo", "revision"] {
+        let problem = app.post("/rollback", &json!({name: 0})).await.problem(422, "invalid");
+        let detail = problem["errors"][0]["detail"].as_str().unwrap_or_default();
+        assert!(detail.ends_with("revisions begin at 1"), "{problem}");
+    }
     app.post("/rollback", &json!({"undo": 99}))
         .await
         .problem(404, "not-found");
@@ -800,7 +806,7 @@ async fn a_plan_says_which_clusters_leave_lists_that_go_by_labels() {
 #[tokio::test]
 async fn a_rollback_whose_scope_is_null_is_not_one_of_the_fleet() {
     let app = TestApp::start().await;
-    for name in ["selector", "kind", "id", "undo"] {
+    for name in ["selector", "kind", "id", "undo", "redo"] {
         let problem = app
             .post("/rollback", &json!({"revision": 1, name: null}))
             .await

@@ -138,7 +138,7 @@ fn count(process: &Process, text: &str) -> usize {
     process.log().iter().filter(|line| line.contains(text)).count()
 }
 
-/// Writes of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision.
+/// Writes of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision, undos.
 #[track_caller]
 fn write_everything(writer: &Client) {
     let quota = json!({"kind": "quotas", "apiVersion": "v1", "schema": {"type": "object", "required": ["id"],
@@ -154,7 +154,9 @@ fn write_everything(writer: &Client) {
     writer.delete("/clusters/c-2").expect(204);
     let renamed = json!({"cluster_dns": "renamed.k8s.example.com"});
     let renamed = writer.send("PATCH", "/clusters/c-3", &[], renamed.to_string().as_bytes());
-    renamed.expect(200);
+    let renamed = renamed.expect(200).revision();
+    writer.post("/rollback", &json!({"undo": renamed})).expect(200);
+    writer.post("/rollback", &json!({"redo": renamed})).expect(200);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod copy;
 mod integrity;
 mod log;
 mod pool;
+mod revisions;
 mod server;
 mod text;
 mod watch;
@@ -41,7 +42,10 @@ use self::watch::Listening;
 use crate::head_signal::HeadSignal;
 use crate::rows::{Columns, SELECT_NOTES, head_of, integer, note_of, removed_of, revision_of};
 use crate::writer_lock;
-use crate::{AuditQuery, AuditRecord, CommitError, Export, Repair, Restore, Store, StoreError, Unique};
+use crate::{
+    AuditQuery, AuditRecord, CommitError, Export, LastChange, Repair, Restore, RevisionPage, RevisionQuery, Store,
+    StoreError, Unique,
+};
 
 /// A transaction that sees one moment. A statement has no time limit as long as it returns rows.
 const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = 0";
@@ -179,6 +183,14 @@ impl Store for Postgres {
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
         self.read_audit(query).await
+    }
+
+    async fn revisions(&self, query: &RevisionQuery) -> Result<RevisionPage, StoreError> {
+        self.read_revisions(query).await
+    }
+
+    async fn last_changes(&self, wanted: &[LastChange<'_>]) -> Result<Vec<Option<AuditRecord>>, StoreError> {
+        self.read_last_changes(wanted).await
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {

@@ -8,6 +8,8 @@ use std::time::Duration;
 use fleet::integrity::{Items, Sealed, change_digest, note_digest, seal_row};
 use fleet::json::Json;
 use fleet::log::{Batch, Change, Head, RevisionRecord};
+use fleet::reversal::Reversal;
+use fleet::summary::Summary;
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
 
@@ -31,12 +33,12 @@ const WRITE: &str = "
         WHERE one AND revision = $3 AND digest = $4 AND compatible <= $5
         RETURNING pg_notify('flux_resourceset', '')
     ), revision AS (
-        INSERT INTO flux_resourceset.revisions (revision, at, actor, request_id, reason, digest, removed, state)
+        INSERT INTO flux_resourceset.revisions (revision, at, actor, request_id, reason, digest, removed, state, undoes, redoes, summary)
         SELECT u.* FROM moved, unnest($6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[],
-            $12::text[], $13::bytea[]) AS u
+            $12::text[], $13::bytea[], $14::bigint[], $15::bigint[], $16::text[]) AS u
     ), change AS (
-        SELECT u.* FROM moved, unnest($14::bigint[], $15::bigint[], $16::text[], $17::text[], $18::text[], $19::text[],
-            $20::text[], $21::text[], $22::bool[], $23::bytea[], $24::bytea[])
+        SELECT u.* FROM moved, unnest($17::bigint[], $18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[],
+            $23::text[], $24::text[], $25::bool[], $26::bytea[], $27::bytea[])
             AS u (revision, idx, kind, id, origin, before, after, unique_key, last, digest, sealed)
     ), logged AS (
         INSERT INTO flux_resourceset.changes (revision, idx, kind, id, origin, before, after, digest)
@@ -51,7 +53,7 @@ const WRITE: &str = "
         SET unique_key = excluded.unique_key, origin = excluded.origin, body = excluded.body, digest = excluded.digest
     ), note AS (
         INSERT INTO flux_resourceset.applied (key, value, digest)
-        SELECT u.* FROM moved, unnest($25::text[], $26::text[], $27::bytea[]) AS u
+        SELECT u.* FROM moved, unnest($28::text[], $29::text[], $30::bytea[]) AS u
         ON CONFLICT (key) DO UPDATE SET value = excluded.value, digest = excluded.digest
     )
     SELECT count(*) FROM moved";
@@ -75,6 +77,9 @@ pub(super) struct Rows<'a> {
     digest: Vec<&'a [u8]>,
     removed: Vec<Option<String>>,
     state: Vec<Option<&'a [u8]>>,
+    undoes: Vec<Option<i64>>,
+    redoes: Vec<Option<i64>>,
+    summary: Vec<String>,
     changed_in: Vec<Option<i64>>,
     index: Vec<i64>,
     kind: Vec<Text<'a>>,
@@ -103,6 +108,11 @@ impl<'a> Rows<'a> {
         self.request_id.push(put(&record.author.request_id));
         self.reason.push(record.author.reason.as_deref().map(put));
         self.digest.push(&record.digest.0);
+        let (undoes, redoes) = Reversal::parts(record.author.reversal);
+        self.undoes.push(undoes.map(|original| integer(original.0)));
+        self.redoes.push(redoes.map(|original| integer(original.0)));
+        self.summary
+            .push(put(&Summary::of(&record.changes).to_text()).into_owned());
         self.removed
             .push(record.removed.to_text().map(|text| put(&text).into_owned()));
         self.size += 256
@@ -171,7 +181,10 @@ impl<'a> Rows<'a> {
             .bind(self.reason)
             .bind(self.digest)
             .bind(self.removed)
-            .bind(self.state);
+            .bind(self.state)
+            .bind(self.undoes)
+            .bind(self.redoes)
+            .bind(self.summary);
         let query = query
             .bind(self.changed_in)
             .bind(self.index)

@@ -16,7 +16,7 @@ use crate::{StoreError, unreleased};
 
 /// What creates and changes the schema: the `user_version` that each file sets, in order. A released file is never edited: a
 /// change of the schema is a new file.
-const MIGRATIONS: &[(i64, &str)] = &[(FIRST, include_str!("schema.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[(FIRST, include_str!("schema.sql")), (6, include_str!("summaries.sql"))];
 
 /// The first released version. The versions below were development builds; their files are refused.
 const FIRST: i64 = 5;

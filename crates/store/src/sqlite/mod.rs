@@ -10,6 +10,7 @@ mod file;
 mod integrity;
 mod log;
 mod marker;
+mod revisions;
 mod script;
 mod upkeep;
 
@@ -32,7 +33,10 @@ use self::marker::Marker;
 use crate::head_signal::HeadSignal;
 use crate::rows::{Columns, head_of, integer, removed_of};
 use crate::writer_lock::{self, Rollback};
-use crate::{AuditQuery, AuditRecord, CommitError, Export, Repair, Restore, Store, StoreError, Unique};
+use crate::{
+    AuditQuery, AuditRecord, CommitError, Export, LastChange, Repair, Restore, RevisionPage, RevisionQuery, Store,
+    StoreError, Unique,
+};
 
 /// What commits share.
 type WriterLock = writer_lock::WriterLock<SqliteConnection>;
@@ -131,6 +135,16 @@ impl Store for Sqlite {
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
         self.read_audit(query).await
+    }
+
+    async fn revisions(&self, query: &RevisionQuery) -> Result<RevisionPage, StoreError> {
+        let read = self.read_revisions(query).await;
+        read.map_err(|e| self.error(&e))
+    }
+
+    async fn last_changes(&self, wanted: &[LastChange<'_>]) -> Result<Vec<Option<AuditRecord>>, StoreError> {
+        let read = self.read_last_changes(wanted).await;
+        read.map_err(|e| self.error(&e))
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {

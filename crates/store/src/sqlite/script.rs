@@ -7,6 +7,8 @@ use std::collections::hash_map::Entry;
 use fleet::integrity::{Items, Sealed, change_digest, note_digest, seal_row};
 use fleet::json::Json;
 use fleet::log::{Batch, Change, Digest, Head, RevisionRecord};
+use fleet::reversal::Reversal;
+use fleet::summary::Summary;
 use sqlx::{QueryBuilder, SqliteConnection};
 
 use super::SELECT_HEAD;
@@ -58,14 +60,19 @@ impl Script {
         let with_states: Vec<_> = records.iter().zip(&digests.states).collect();
         for rows in with_states.chunks(AT_ONCE) {
             self.sql
-                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, removed, state, digest) ");
+                .push("INSERT INTO revisions (revision, at, actor, request_id, reason, undoes, redoes, removed, state, summary, digest) ");
             self.sql.push_values(rows, |mut row, (record, state)| {
                 row.push_bind(integer(record.revision.0))
                     .push_bind(&record.author.at)
                     .push_bind(&record.author.actor);
                 row.push_bind(&record.author.request_id)
                     .push_bind(&record.author.reason);
-                row.push_bind(record.removed.to_text()).push_bind(&state[..]);
+                let (undoes, redoes) = Reversal::parts(record.author.reversal);
+                row.push_bind(undoes.map(|original| integer(original.0)))
+                    .push_bind(redoes.map(|original| integer(original.0)));
+                row.push_bind(record.removed.to_text())
+                    .push_bind(&state[..])
+                    .push_bind(Summary::of(&record.changes).to_text());
                 let Some(base) = base.take() else {
                     row.push_bind(&record.digest.0[..]);
                     return;

@@ -1,6 +1,6 @@
 //! What a block prints, held against what the book says.
 
-use regex::Regex;
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 const ANYTHING: &str = "…";
@@ -69,9 +69,10 @@ pub(super) fn written(language: &str, actual: &str) -> String {
     };
     // In a table, as wide as it was.
     let stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z";
-    let wide = format!("{ANYTHING:27}   ");
+    let in_table = Regex::new(&format!("({stamp})   ")).unwrap();
+    let as_wide = |found: &Captures<'_>| format!("{ANYTHING:0$}   ", found[1].len());
+    text = in_table.replace_all(&text, as_wide).into_owned();
     for (pattern, with) in [
-        (format!("{stamp}   "), wide.as_str()),
         (stamp.to_owned(), ANYTHING),
         (r"\b[0-9a-f]{16,}\b".to_owned(), ANYTHING),
     ] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fleet::json::Json;
 use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
+use fleet::reversal::Reversal;
 use serde::{Deserialize, Serialize};
 
 /// The version of the format. Backups of other versions are refused.
@@ -63,6 +64,11 @@ pub(super) struct RevisionLine {
     request_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// An undo or a redo names the revision. At most one is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    undoes: Option<Revision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    redoes: Option<Revision>,
     changes: Vec<ChangeLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     removed: Option<Removed>,
@@ -90,12 +96,15 @@ impl From<RevisionRecord> for RevisionLine {
             before: change.before,
             after: change.after,
         });
+        let (undoes, redoes) = Reversal::parts(record.author.reversal);
         RevisionLine {
             revision: record.revision,
             at: record.author.at,
             actor: record.author.actor,
             request_id: record.author.request_id,
             reason: record.author.reason,
+            undoes,
+            redoes,
             changes: changes.collect(),
             removed: Some(record.removed).filter(|removed| removed.count() > 0),
             digest: record.digest.to_string(),
@@ -121,6 +130,7 @@ impl RevisionLine {
                 actor: self.actor,
                 request_id: self.request_id,
                 reason: self.reason,
+                reversal: Reversal::from_parts(self.undoes, self.redoes).ok()?,
             },
             changes: changes.collect(),
             removed: self.removed.unwrap_or_default(),

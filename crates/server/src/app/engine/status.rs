@@ -70,7 +70,7 @@ impl Status {
     }
 
     /// Whether the running store call takes too long. The limit is shorter if the store was unavailable before.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub fn is_stuck(&self) -> bool {
         let limit = if self.is_unavailable() {
             PROBE_TIMEOUT
         } else {

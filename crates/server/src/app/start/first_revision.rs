@@ -77,6 +77,7 @@ pub(super) fn system_author(reason: &str) -> Author {
         actor: SYSTEM.into(),
         request_id: crate::request_id(),
         reason: Some(reason.to_owned()),
+        reversal: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::schemas::{any_object, array, described, flag, integer, object, reference, text};
+use super::schemas::{any_object, array, change, described, flag, integer, object, reference, text};
 
 pub fn removals() -> Value {
     let budget =
@@ -21,8 +21,10 @@ pub fn removals() -> Value {
 }
 
 /// The schemas by their names.
-pub fn schemas() -> [(&'static str, Value); 6] {
+pub fn schemas() -> [(&'static str, Value); 8] {
     [
+        ("planned_change", planned_change()),
+        ("last_change", last_change()),
         ("dry_run", dry_run()),
         ("cluster_effect", cluster_effect()),
         ("effect_totals", totals()),
@@ -38,9 +40,10 @@ fn dry_run() -> Value {
     let properties = json!({
         "plan": described("Identifies the effect, for If-Plan-Match.", text()),
         "base": described("The revision that the plan was computed on.", integer()),
-        "changes": array(reference("change")),
+        "changes": array(reference("planned_change")),
         "clusters": array(reference("cluster_effect")),
         "totals": reference("effect_totals"),
+        "history": history(),
         "removals": removals,
         "relabelled": reference("effect_relabelled"),
         "warnings": array(reference("effect_warning")),
@@ -51,11 +54,64 @@ fn dry_run() -> Value {
         "changes",
         "clusters",
         "totals",
+        "history",
         "removals",
         "relabelled",
         "warnings",
     ];
     described("The plan of a write: what it would do.", object(&required, properties))
+}
+
+/// A change of the log, without its documents.
+fn last_change() -> Value {
+    let properties = json!({
+        "revision": integer(), "at": {"type": "string", "format": "date-time"}, "actor": text(),
+        "reason": {"type": "string", "nullable": true},
+    });
+    let mut schema = object(&["revision", "at", "actor", "reason"], properties);
+    schema["example"] = json!({
+        "revision": 57, "at": "2026-01-31T12:00:00.000000Z", "actor": "anna", "reason": "hotfix: 6.4.1 leaks memory",
+    });
+    described("Who changed a resource last, when and why.", schema)
+}
+
+fn planned_change() -> Value {
+    let mut schema = change();
+    let description =
+        "The last change of the resource. null: it is new, or the log no longer has the change; see `history`.";
+    schema["properties"]["last_change"] = json!({
+        "nullable": true, "allOf": [reference("last_change")], "description": description,
+    });
+    let mut field = last_change();
+    let pointer = "The field. Empty: the resource itself, which is created again after its deletion.";
+    field["properties"]["pointer"] = described(pointer, text());
+    field["required"] = json!(["pointer", "revision", "at", "actor", "reason"]);
+    field["example"]["pointer"] = "/oci_tag".into();
+    let reverts = "The fields that go back to a value which they had before, each with the change that set the value which is \
+        overwritten. The last ten changes of a resource are compared.";
+    schema["properties"]["reverts"] = described(
+        reverts,
+        array(described("A field, and the change that it reverts.", field)),
+    );
+    if let Some(required) = schema["required"].as_array_mut() {
+        required.extend(["last_change".into(), "reverts".into()]);
+    }
+    described("A change that is planned, and what it overwrites.", schema)
+}
+
+fn history() -> Value {
+    let status = "complete: all that was looked for. compacted: the log no longer has earlier changes of some resources. partial: \
+        there were too many earlier changes to compare all. unavailable: the store cannot be read now.";
+    let properties = json!({
+        "status": {
+            "type": "string", "enum": ["complete", "compacted", "partial", "unavailable"], "description": status,
+        },
+        "through": described("With compacted: the last revision that the log no longer has.", integer()),
+    });
+    described(
+        "How much of the log `last_change` and `reverts` are based on.",
+        object(&["status"], properties),
+    )
 }
 
 fn difference() -> Value {

@@ -76,6 +76,7 @@ pub fn components(kinds: &Kinds, mode: Mode) -> Map<String, Value> {
     if mode == Mode::Crud {
         resources(kinds, &mut schemas);
         schemas.insert("change".into(), change());
+        schemas.insert("revision".into(), revision());
         schemas.extend(plan::schemas().map(|(name, schema)| (name.to_owned(), schema)));
         schemas.extend(super::describe::changes::batch_schemas());
     }
@@ -103,7 +104,7 @@ fn resources(kinds: &Kinds, schemas: &mut Map<String, Value>) {
     }
 }
 
-fn change() -> Value {
+pub fn change() -> Value {
     let document = json!({"type": "object", "nullable": true});
     json!({
         "type": "object",
@@ -122,8 +123,41 @@ fn change() -> Value {
             "before": document,
             "after": document,
             "reason": {"type": "string", "nullable": true},
+            "undoes": undoes(),
+            "redoes": redoes(),
         },
     })
+}
+
+fn undoes() -> Value {
+    described("The revision that it undoes, if it is an undo.", integer())
+}
+
+fn redoes() -> Value {
+    described("The revision that it makes again, if it is a redo.", integer())
+}
+
+fn revision() -> Value {
+    let counts = json!({"create": integer(), "update": integer(), "delete": integer()});
+    let counts = object(&["create", "update", "delete"], counts);
+    let properties = json!({
+        "revision": integer(),
+        "at": {"type": "string", "format": "date-time"},
+        "actor": text(),
+        "request_id": text(),
+        "reason": {"type": "string", "nullable": true},
+        "undoes": undoes(),
+        "redoes": redoes(),
+        "undone_by": described("The later revision that undoes it. Absent: it was not undone, or redone since.", integer()),
+        "redone_by": described("For an undo: the later revision that undoes it.", integer()),
+        "changes": {
+            "type": "object",
+            "description": "How many resources it creates, updates and deletes, by kind.",
+            "additionalProperties": counts,
+        },
+    });
+    let required = ["revision", "at", "actor", "request_id", "reason", "changes"];
+    described("A revision, without its documents.", object(&required, properties))
 }
 
 /// One input of a kind, as the merge makes it.

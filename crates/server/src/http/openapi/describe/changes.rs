@@ -9,6 +9,7 @@ use crate::http::openapi::operation::or_dry_run;
 use crate::http::openapi::schemas::{
     any_object, array, described, flag, integer, number, object, reason, reference, selector, text,
 };
+use crate::http::revisions::{MOST, MOST_EXAMINED, USUAL};
 
 /// The operations of a batch: name, description, the fields beside `op` and `kind` that it requires, and those that it allows.
 const OPERATIONS: [(&str, &str, &[&str], &[&str]); 8] = [
@@ -145,7 +146,7 @@ pub fn batch(_: &Kinds) -> Operation {
 }
 
 pub fn rollback(_: &Kinds) -> Operation {
-    let to = described("Restore the state at this revision.", number(0));
+    let to = described("Restore the state at this revision.", number(1));
     let form = |description: &str, required: &[&str], mut properties: Value| {
         properties["reason"] = reason();
         let mut form = described(description, object(required, properties));
@@ -167,11 +168,16 @@ pub fn rollback(_: &Kinds) -> Operation {
         form(
             "Undo one revision.",
             &["undo"],
-            json!({"undo": described("The revision to undo.", number(1))}),
+            json!({"undo": described("The revision to undo. To undo an undo is to redo.", number(1))}),
+        ),
+        form(
+            "Make the changes of an undone revision again.",
+            &["redo"],
+            json!({"redo": described("The revision that was undone, or its undo.", number(1))}),
         ),
     ]);
     let example = json!({"revision": 41, "selector": "environment=prod", "reason": "6.5.0 fails"});
-    let summary = "Roll back to a revision, or undo one, in one new revision.";
+    let summary = "Roll back to a revision, or undo or redo one, in one new revision.";
     Operation::new("changes", "rollback", summary)
         .writes()
         .document_body(json!({"oneOf": forms, "example": example}))
@@ -183,7 +189,7 @@ pub fn rollback(_: &Kinds) -> Operation {
         .problem(404, "There is no such revision, or nothing to roll back.")
         .problem(
             409,
-            "The revision to undo was changed again, or the removal budget refuses the write.",
+            "The revision to undo was changed again, the one to redo is not undone, or the removal budget refuses the write.",
         )
         .compacted()
 }
@@ -202,6 +208,62 @@ pub fn diff(_: &Kinds) -> Operation {
         .problem(404, "There is no such revision.")
         .compacted()
         .bad_selector()
+        .problem(503, "The store is unavailable, or the read took longer than 30 s.")
+}
+
+pub fn revisions(_: &Kinds) -> Operation {
+    let mut limit = number(1);
+    limit["default"] = USUAL.into();
+    let time = |example: &str| json!({"type": "string", "example": example});
+    let page = format!("The most revisions to return, up to {MOST}.");
+    let next = json!({"type": "integer", "format": "int64", "nullable": true, "description": "The `before` of the next page. null: there are no more."});
+    let mut reply = object(
+        &["revisions", "next"],
+        json!({"revisions": array(reference("revision")), "next": next}),
+    );
+    reply["example"] = json!({
+        "revisions": [{
+            "revision": 57, "at": "2026-01-31T12:00:00.000000Z", "actor": "anna", "request_id": "5f3c", "reason": "podinfo 6.5.0",
+            "undone_by": 58,
+            "changes": {
+                "clusters": {"create": 0, "update": 371, "delete": 0},
+                "platform_components": {"create": 0, "update": 1, "delete": 0},
+            },
+        }],
+        "next": 57,
+    });
+    let summary = "The revisions, newest first: who, when, why, and how many resources of each kind.";
+    let examined = format!(
+        "The revisions. A page looks at no more than {MOST_EXAMINED} revisions: with `reason`, or with `kind` and no `id`, it may \
+         have fewer than `limit`, or none, and `next` still says where to go on."
+    );
+    Operation::new("changes", "revisions", summary)
+        .query(
+            "before",
+            "Only revisions before this one; by default all, from the newest.",
+            number(0),
+        )
+        .query("limit", &page, limit)
+        .query("actor", "Only revisions of this actor.", text())
+        .query("kind", "Only revisions that changed a resource of this kind.", text())
+        .query("id", "Only revisions that changed a resource with this id.", text())
+        .query(
+            "since",
+            "Only revisions at this time or later: RFC 3339, a date in UTC, or an age such as 24h.",
+            time("2026-01-31"),
+        )
+        .query(
+            "until",
+            "Only revisions before this time.",
+            time("2026-01-31T12:00:00Z"),
+        )
+        .query(
+            "reason",
+            "Only revisions whose reason contains this text. Case matters.",
+            text(),
+        )
+        .answer(200, &examined, reply)
+        .bad_parameters()
         .problem(503, "The store is unavailable, or the read took longer than 30 s.")
 }
 
@@ -237,7 +299,7 @@ pub fn changes(_: &Kinds) -> Operation {
 
 pub fn stream_changes(_: &Kinds) -> Operation {
     let position = json!({"type": "string", "pattern": "^[0-9]{1,19}(:[0-9a-f]{64})?$"});
-    let data = "A revision as JSON: {revision, at, actor, request_id, reason, digest, removed, changes}, with the records of GET /changes.";
+    let data = "A revision as JSON: {revision, at, actor, request_id, reason, undoes, redoes, digest, removed, changes}, with the records of GET /changes.";
     let event = json!({"id": described("The revision.", text()), "data": described(data, text())});
     Operation::new("changes", "stream_changes", "Follow the log: each revision as it is committed.")
         .query(

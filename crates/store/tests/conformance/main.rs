@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod revisions;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use pgtest::Server;
 use store::{Access, AuditQuery, CommitError, Export, Memory, Postgres, Sqlite, Store, StoreError};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
+
+use self::revisions::*;
 
 /// One store, and a second handle to it, like that of another process.
 struct Fixture {
@@ -107,6 +111,13 @@ for_every_engine! {
     a_restore_that_is_dropped_leaves_no_trace,
     a_place_in_the_log_is_told_from_one_that_is_not,
     a_restored_store_is_another_one,
+    revisions_are_listed_newest_first_with_their_counts,
+    revisions_are_filtered,
+    lists_of_revisions_are_bounded_work,
+    a_revision_that_was_undone_says_by_which_one,
+    undos_are_in_the_chain_and_in_exports,
+    a_compacted_log_lists_what_is_left,
+    the_last_change_of_each_resource_is_found,
 }
 
 // Helpers.
@@ -145,6 +156,7 @@ fn by(actor: &str, changes: Vec<Change>) -> Batch {
         actor: actor.to_owned(),
         request_id: "r-1".to_owned(),
         reason: Some("because".to_owned()),
+        reversal: None,
     };
     Batch {
         author,

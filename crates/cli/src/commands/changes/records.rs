@@ -1,46 +1,16 @@
-//! `changes`.
+//! `changes --records`: the changes of single resources.
 
 use std::thread;
-use std::time::Duration;
 
-use clap::Args;
-use fleet::kind::{KINDS, name_record};
 use serde_json::{Value, json};
 
-use crate::args::complete::kind_names;
-use crate::args::given;
+use super::{ChangesArgs, kind_name};
 use crate::error::Failure;
 use crate::log::{Feed, fields, name, tone};
 use crate::output::{Table, Tone};
 use crate::session::{Session, text};
-use crate::view::interval;
 
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ChangesArgs {
-    /// Only this kind
-    #[arg(long, value_parser = given, add = kind_names())]
-    kind: Option<String>,
-    /// Only this id
-    #[arg(long, value_parser = given)]
-    id: Option<String>,
-    /// Only changes by this actor: the name of a token, or system
-    #[arg(long, value_parser = given)]
-    actor: Option<String>,
-    /// Only revisions after this one
-    #[arg(long, value_name = "REVISION")]
-    after: Option<u64>,
-    /// Only the newest N records
-    #[arg(long, value_name = "N", default_value = "100")]
-    limit: usize,
-    /// Keep running, and print each change; in JSON, one document per line
-    #[arg(long, short = 'F')]
-    follow: bool,
-    /// Seconds between requests
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval, requires = "follow")]
-    interval: Duration,
-}
-
-pub(crate) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failure> {
+pub(super) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failure> {
     let mut feed = feed(session, args)?;
     let newest = match feed.newest(session.client, args.limit) {
         // The start was chosen here, and the log has been compacted past it: read what is left.
@@ -57,7 +27,7 @@ pub(crate) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failu
             || newest.iter().map(name).collect(),
         );
     }
-    session.printer.heading(&table(&[], session.printer.is_wide()))?;
+    session.printer.heading(&table(&newest, session.printer.is_wide()))?;
     let print = |record: Value| {
         let records = [record];
         session
@@ -72,12 +42,7 @@ pub(crate) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failu
 }
 
 fn feed(session: &Session<'_>, args: &ChangesArgs) -> Result<Feed, Failure> {
-    let kind = match args.kind.as_deref() {
-        None => None,
-        // The log also has records of kinds, decommissions and released names.
-        Some(name) if name == KINDS || name_record(name).is_some() => Some(name.to_owned()),
-        Some(name) => Some(session.kinds()?.get(name)?.name.clone()),
-    };
+    let kind = kind_name(session, args)?;
     let filtered = kind.is_some() || args.id.is_some() || args.actor.is_some();
     // The log is read from front to back. Without a filter, the newest N records are in the newest N revisions.
     let after = match args.after {
@@ -98,7 +63,7 @@ fn table(records: &[Value], wide: bool) -> Table {
     if wide {
         heading.extend(["request_id", "fields"]);
     }
-    let mut table = Table::new(heading);
+    let mut table = Table::new(heading).at_least(&[8, 27, 12, 6, 36]);
     for record in records {
         let plain = |text: &str| (text.to_owned(), Tone::Plain);
         let mut row = vec![
