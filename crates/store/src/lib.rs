@@ -271,6 +271,19 @@ impl Default for RevisionQuery {
     }
 }
 
+impl RevisionQuery {
+    /// The most revisions that an index has to find: no more than the page if each of them is on it.
+    fn most_candidates(&self) -> usize {
+        let by_index = self.since.is_none() && self.until.is_none() && self.reason.is_none();
+        let by_index =
+            by_index && (self.kind.is_none() || self.id.is_some()) && (self.actor.is_none() || self.id.is_none());
+        match by_index {
+            true => self.examine.min(self.limit),
+            false => self.examine,
+        }
+    }
+}
+
 /// A part of the list of revisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevisionPage {

@@ -212,11 +212,11 @@ async fn a_schema_that_this_release_would_misread_is_refused_also_while_it_runs(
     for access in [Access::Write, Access::Read] {
         let (error, line) = refusal(&url, access).await;
         assert!(
-            matches!(error, StoreError::Newer { found: 9, known: 2, .. }),
+            matches!(error, StoreError::Newer { found: 9, known: 3, .. }),
             "{error:?}"
         );
         assert!(
-            line.contains("has schema version 9, but this release supports only versions up to 2"),
+            line.contains("has schema version 9, but this release supports only versions up to 3"),
             "{line}"
         );
     }
@@ -243,7 +243,7 @@ async fn a_release_works_on_what_the_next_one_has_added() {
         "ALTER TABLE flux_resourceset.changes ADD COLUMN weight INT NOT NULL DEFAULT 1",
         "ALTER TABLE flux_resourceset.resources ADD COLUMN weight INT NOT NULL DEFAULT 1",
         "ALTER TABLE flux_resourceset.store ADD COLUMN weight INT NOT NULL DEFAULT 1",
-        "UPDATE flux_resourceset.store SET version = 3",
+        "UPDATE flux_resourceset.store SET version = 4",
     ] {
         server.sql(&url, sql);
     }
@@ -252,7 +252,7 @@ async fn a_release_works_on_what_the_next_one_has_added() {
     write(&opened, "c").await;
     let reading = Postgres::open(&url, Access::Read).await.unwrap();
     assert_eq!(reading.load().await.unwrap().resources.len(), 3);
-    assert_eq!(server.sql(&url, "SELECT version FROM flux_resourceset.store"), "3");
+    assert_eq!(server.sql(&url, "SELECT version FROM flux_resourceset.store"), "4");
 }
 
 // Roles.

@@ -177,7 +177,7 @@ async fn a_schema_of_a_later_release_is_refused() {
     let (error, line) = refusal(&url(&file)).await;
     assert!(matches!(error, StoreError::Newer { found: 999, .. }), "{error:?}");
     assert!(
-        line.contains("fleet.db has schema version 999, but this release supports only versions up to 5"),
+        line.contains("fleet.db has schema version 999, but this release supports only versions up to 6"),
         "{line}"
     );
 }

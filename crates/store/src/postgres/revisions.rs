@@ -132,7 +132,7 @@ fn candidates(query: &RevisionQuery) -> Sql {
         }
     }
     sql.push(" ORDER BY c.revision DESC LIMIT ")
-        .push_bind(integer(query.examine));
+        .push_bind(integer(query.most_candidates()));
     sql.push(") ");
     sql
 }
