@@ -7,11 +7,11 @@ use clap::Args;
 use fleet::kind::{CLUSTERS, KINDS};
 use serde_json::{Value, json};
 
-use super::Applied;
+use super::{Applied, Document, Known};
 use crate::args::complete::kind_names;
 use crate::args::given;
 use crate::client::{Operation, with_query};
-use crate::error::{Code, Failure};
+use crate::error::{ApiError, Code, Failure};
 use crate::kinds::Kind;
 use crate::session::{Session, text};
 
@@ -34,6 +34,20 @@ pub(super) struct PruneArgs {
     kinds: Vec<String>,
 }
 
+impl PruneArgs {
+    /// Checks what the flags alone tell.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.prune && self.kinds.is_empty() {
+            let failure = Failure::usage("--prune needs --kind: the kinds of which resources may be deleted");
+            return Err(failure.hint("for example --prune --kind clusters --kind namespaces"));
+        }
+        match self.kinds.iter().any(|name| ["kind", KINDS].contains(&name.as_str())) {
+            true => Err(Failure::usage("kinds are not pruned").hint("`kind delete` deletes a kind")),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What may be deleted.
 pub(super) struct Prune<'a> {
     kinds: Vec<&'a Kind>,
@@ -41,28 +55,22 @@ pub(super) struct Prune<'a> {
 }
 
 impl<'a> Prune<'a> {
-    /// Reads the flags; none without --prune.
+    /// The kinds of --kind; none without --prune. A kind that comes with the documents has nothing on the server yet.
     pub(super) fn read(
         session: &'a Session<'_>,
         args: &PruneArgs,
         selector: Option<&'a str>,
+        documents: &[Document],
     ) -> Result<Option<Prune<'a>>, Failure> {
         if !args.prune {
             return Ok(None);
         }
-        if args.kinds.is_empty() {
-            let failure = Failure::usage("--prune needs --kind: the kinds of which resources may be deleted");
-            return Err(failure.hint("for example --prune --kind clusters --kind namespaces"));
-        }
+        let known = Known::read(session, documents);
         let mut kinds: Vec<&Kind> = Vec::new();
-        for name in &args.kinds {
-            if ["kind", KINDS].contains(&name.as_str()) {
-                return Err(Failure::usage("kinds are not pruned").hint("`kind delete` deletes a kind"));
-            }
-            let kind = session.kinds()?.get(name)?;
-            if kinds.iter().all(|known| known.name != kind.name) {
-                kinds.push(kind);
-            }
+        for given in &args.kinds {
+            let name = known.name(given, "--kind")?;
+            let kind = session.kinds()?.named(&name);
+            kinds.extend(kind.filter(|kind| kinds.iter().all(|other| other.name != kind.name)));
         }
         if selector.is_some() {
             check_selector(session, &kinds)?;
@@ -87,11 +95,22 @@ impl<'a> Prune<'a> {
             let selector = self.selector.filter(|_| kind.name == CLUSTERS).map(str::to_owned);
             let list = session
                 .client
-                .get(&with_query(&format!("/{}", kind.name), [("selector", selector)]))?;
+                .get(&with_query(&format!("/{}", kind.name), [("selector", selector)]))
+                .map_err(|error| self.unselectable(error))?;
             let all = list.as_array().into_iter().flatten().map(|item| text(&item["id"]));
             operations.extend(all.filter(|id| !ids.contains(id)).map(|id| deletion(kind, id)));
         }
         Ok(operations)
+    }
+
+    /// A label that no cluster has yet is refused like a misspelt one.
+    fn unselectable(&self, error: ApiError) -> Failure {
+        let refused = self.selector.is_some() && matches!(error.status(), Some(400 | 422));
+        let failure = Failure::from(error);
+        match refused {
+            true => failure.or_hint(|| "if the files bring this label, apply them without --prune first".to_owned()),
+            false => failure,
+        }
     }
 }
 

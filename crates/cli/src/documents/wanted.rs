@@ -50,12 +50,14 @@ impl DocumentArgs {
 
     /// Reads the files.
     pub(crate) fn read<'a>(&self, session: &'a Session<'_>, selector: Option<&'a str>) -> Result<Files<'a>, Failure> {
-        let prune = Prune::read(session, &self.prune, selector)?;
+        self.prune.check()?;
         let reading = Reading {
             recursive: self.recursive,
-            complete: prune.is_some(),
+            complete: self.prune.prune,
         };
-        let mut applied = Applied::read_all(session, &read_as(&self.filename, reading)?)?;
+        let documents = read_as(&self.filename, reading)?;
+        let prune = Prune::read(session, &self.prune, selector, &documents)?;
+        let mut applied = Applied::read_all(session, &documents)?;
         if self.keep_missing {
             for cluster in applied.iter_mut().filter(|applied| applied.kind == CLUSTERS) {
                 cluster.operation.body["keep_missing"] = true.into();

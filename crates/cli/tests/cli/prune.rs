@@ -149,6 +149,26 @@ fn a_cluster_is_renamed_by_the_files() {
     );
 }
 
+/// A pipeline names its kinds from the first run on, when the server does not have them yet.
+#[test]
+fn a_kind_of_the_files_can_be_named_before_the_server_has_it() {
+    let world = World::demo();
+    world.file("quota.yaml", QUOTA);
+    world.file(
+        "quotas.yaml",
+        "kind: quota\nid: small\ncpu: \"2\"\n---\nkind: quota\nid: large\ncpu: \"9\"\n",
+    );
+    let apply = "flux-resourceset-cli apply -f quota.yaml -f quotas.yaml --prune --kind quota -o table";
+    let first = world.sh(apply);
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    assert_eq!(
+        first.stdout,
+        "kinds/quotas created\nquotas/large created\nquotas/small created\nrevision 2\n"
+    );
+    world.file("quotas.yaml", "kind: quota\nid: small\ncpu: \"2\"\n");
+    assert_eq!(world.sh(apply).stdout, "quotas/large deleted\nrevision 3\n");
+}
+
 #[test]
 fn a_batch_has_a_limit() {
     let world = World::demo();
