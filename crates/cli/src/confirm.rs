@@ -40,6 +40,8 @@ pub(crate) struct Proposal<'a> {
     /// `Apply these changes`
     pub(crate) question: &'a str,
     pub(crate) asks: Asks,
+    /// Whether to warn of what goes back to an earlier value, even if nobody is asked: the author of files may not know of a change.
+    pub(crate) warns_of_reverts: bool,
     /// Warnings of the command itself, in the form of a plan's.
     pub(crate) warnings: &'a [Value],
     pub(crate) send: &'a dyn Fn(&Conditions) -> Result<Value, ApiError>,
@@ -135,7 +137,12 @@ impl Proposal<'_> {
                 return Err(ApiError::Declined(unconfirmed(plan)));
             }
             Consent::Missing if how.manifests => show(),
-            Consent::Missing => printer.aside(&plan::warnings(self.warnings, printer.is_wide())),
+            Consent::Missing => {
+                printer.aside(&plan::warnings(self.warnings, printer.is_wide()));
+                if self.warns_of_reverts {
+                    printer.aside(&plan.reverts(printer.is_wide()));
+                }
+            }
             _ if !self.shows(plan, how) => {}
             Consent::Yes => show(),
             Consent::Ask => {

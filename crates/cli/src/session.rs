@@ -54,6 +54,7 @@ impl<'a> Session<'a> {
         let proposal = Proposal {
             question: "Make these changes",
             asks: Asks::Beyond,
+            warns_of_reverts: false,
             warnings,
             send: &|conditions| self.client.batch(operations, how.reason.as_deref(), conditions),
         };

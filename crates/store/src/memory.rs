@@ -1,6 +1,6 @@
 //! A store in memory: for demos and tests, and the simplest description of what a store does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -292,23 +292,38 @@ impl Store for Memory {
 
     async fn last_changes(&self, wanted: &[LastChange<'_>]) -> Result<Vec<Option<AuditRecord>>, StoreError> {
         let content = self.shared.content().clone();
-        let last = |wanted: &LastChange<'_>| {
-            let before = content
-                .log
-                .iter()
-                .rev()
-                .filter(|record| record.revision < wanted.before);
-            before
-                .flat_map(|record| record.changes.iter().enumerate().map(move |change| (record, change)))
-                .find(|(_, (_, change))| &*change.kind == wanted.kind && &*change.id == wanted.id)
-                .map(|(record, (index, change))| AuditRecord {
-                    revision: record.revision,
-                    index,
-                    author: Arc::new(record.author.clone()),
-                    change: change.clone(),
-                })
-        };
-        Ok(wanted.iter().map(last).collect())
+        let mut found: Vec<Option<AuditRecord>> = wanted.iter().map(|_| None).collect();
+        // One pass over the log for all of them.
+        let mut open: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+        for (n, wanted) in wanted.iter().enumerate() {
+            open.entry((wanted.kind, wanted.id)).or_default().push(n);
+        }
+        for record in content.log.iter().rev() {
+            if open.is_empty() {
+                break;
+            }
+            let author = Arc::new(record.author.clone());
+            for (index, change) in record.changes.iter().enumerate() {
+                let key = (&*change.kind, &*change.id);
+                let Some(places) = open.get_mut(&key) else { continue };
+                places.retain(|place| {
+                    let is_later = record.revision >= wanted[*place].before;
+                    if !is_later {
+                        found[*place] = Some(AuditRecord {
+                            revision: record.revision,
+                            index,
+                            author: author.clone(),
+                            change: change.clone(),
+                        });
+                    }
+                    is_later
+                });
+                if places.is_empty() {
+                    open.remove(&key);
+                }
+            }
+        }
+        Ok(found)
     }
 
     async fn removed(&self, since: &str) -> Result<Vec<(String, Removed)>, StoreError> {

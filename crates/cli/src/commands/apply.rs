@@ -61,6 +61,7 @@ fn send(session: &Session<'_>, operations: &[Operation], how: &WriteArgs) -> Res
     let proposal = Proposal {
         question: "Apply these changes",
         asks: Asks::Always,
+        warns_of_reverts: true,
         warnings: &[],
         send: &|conditions| session.client.batch(operations, how.reason.as_deref(), conditions),
     };

@@ -68,6 +68,7 @@ pub(super) fn carry_out(
     let proposal = Proposal {
         question,
         asks: Asks::Always,
+        warns_of_reverts: false,
         warnings: &[],
         send: &|conditions| session.client.rollback(request, how.reason.as_deref(), conditions),
     };

@@ -43,6 +43,11 @@ impl Planned {
     fn existed(&self) -> bool {
         self.action != Action::Create
     }
+
+    /// Whether a field goes back to an earlier value.
+    fn reverts(&self) -> bool {
+        !self.overwrites.reverts.is_empty()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -193,7 +198,20 @@ impl Plan {
 
     /// The resources that change.
     pub(crate) fn resources(&self, wide: bool, table: &mut Table) {
-        resources::changes(&self.changes, &self.document["history"], wide, table);
+        let all: Vec<&Planned> = self.changes.iter().collect();
+        resources::changes(&all, &self.document["history"], wide, table);
+    }
+
+    /// A warning about the resources that go back to earlier values; empty if there are none.
+    pub(crate) fn reverts(&self, wide: bool) -> Table {
+        let mut table = Table::default();
+        let reverting = self.changes.iter().filter(|change| change.reverts());
+        let reverting: Vec<&Planned> = reverting.collect();
+        if !reverting.is_empty() {
+            table.line("warning: this reverts earlier changes", Tone::Attention);
+            resources::changes(&reverting, &self.document["history"], wide, &mut table);
+        }
+        table
     }
 
     /// Shows the result of a dry run.

@@ -11,9 +11,9 @@ use crate::output::{Table, Tone};
 const MOST_ALONE: usize = 10;
 
 /// The resources that change; those with the same change are grouped.
-pub(super) fn changes(all: &[Planned], history: &Value, wide: bool, table: &mut Table) {
+pub(super) fn changes(all: &[&Planned], history: &Value, wide: bool, table: &mut Table) {
     let alone = |action: Action, kind: &str| {
-        let alike = |change: &&Planned| change.action == action && change.kind == kind;
+        let alike = |change: &&&Planned| change.action == action && change.kind == kind;
         wide || all.iter().filter(alike).count() <= MOST_ALONE
     };
     let kinds = group(all.iter().map(|change| ((change.action, &*change.kind), ())));
@@ -35,7 +35,7 @@ pub(super) fn changes(all: &[Planned], history: &Value, wide: bool, table: &mut 
             Action::Delete if alone => (Vec::new(), Some(&*change.id)),
             Action::Create | Action::Delete => (Vec::new(), None),
         };
-        ((change.action, &*change.kind, fields, own), change)
+        ((change.action, &*change.kind, fields, own), *change)
     }));
     section(table, &groups, wide, |table, ((action, kind, fields, _), members)| {
         let (sign, tone) = action.sign();

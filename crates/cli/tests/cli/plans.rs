@@ -310,5 +310,8 @@ fn a_plan_says_what_it_overwrites() {
         "flux-resourceset-cli diff -f catalog.yaml -o jsonpath='{.changes[*].last_change.revision} {.changes[*].reverts[*].pointer} {.history.status}'",
         "flux-resourceset-cli apply -f catalog.yaml --dry-run -o jsonpath='{.changes[*].reverts[*].reason}'",
         "flux-resourceset-cli cluster delete dev-1 --dry-run -o table",
+        // Where nobody can be asked, it is said at least.
+        "flux-resourceset-cli apply -f catalog.yaml -o name",
+        "flux-resourceset-cli apply -f catalog.yaml -o name",
     );
 }
