@@ -45,6 +45,7 @@ fn what_flux_makes_of_it() {
         "flux-resourceset-cli render demo-cluster-01 -o name",
         "flux-resourceset-cli render demo-cluster-01 --kind namespace -o jsonpath='{.items[*].metadata.name}'",
         "flux-resourceset-cli render demo-cluster-01 --template quotas.yaml --kind namespaces | tail -n 9",
+        "flux-resourceset-cli render demo-cluster-01 --template quotas.yaml --kind rolebindings",
         "flux-resourceset-cli render demo-cluster-01 --template broken.yaml",
         "flux-resourceset-cli render demo-cluster-01 --revision 7",
         "flux-resourceset-cli render nobody",

@@ -105,7 +105,8 @@ pub struct Options {
     /// A folder of kinds (*.yaml, *.yml, *.json) that add to the built-in kinds or replace them.
     #[arg(long, env = "RESOURCES_DIR", global = true, value_name = "DIR")]
     pub resources_dir: Option<OsString>,
-    /// A folder of ResourceSets and their providers, to render the manifests of clusters [default: the shipped ones].
+    /// A folder of ResourceSets and their providers, to render the manifests of clusters; reloaded when it changes [default: the
+    /// shipped ones].
     #[arg(long, env = "TEMPLATES_DIR", global = true, value_name = "DIR")]
     pub templates_dir: Option<OsString>,
     /// A document to serve at /openapi.yaml instead of the one generated from the kinds.
