@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::dangling::Dangling;
 use crate::json::Json;
-use crate::kind::{CLUSTERS, KINDS, built_in_origin, is_built_in, name_record};
+use crate::kind::{CLUSTERS, KINDS, built_in_origin, has_own_routes, is_built_in};
 use crate::log::{Change, Digest, Head, Revision, RevisionRecord};
 use crate::operation::{Operation, Verb};
 use crate::refusal::{Reason, Refusal, some_of};
@@ -154,7 +154,7 @@ impl Fleet {
             Scope::Fleet => self.changes_to(then),
             Scope::Resource { kind, id } => {
                 let exists = |fleet: &Fleet| fleet.document(kind, id).is_some();
-                if name_record(kind).is_some() || !(exists(self) || exists(then)) {
+                if has_own_routes(kind) || !(exists(self) || exists(then)) {
                     let detail = format!("there is no {kind} \"{id}\" to roll back: it exists neither now nor then");
                     return Err(Refusal::new(Reason::NotFound, detail));
                 }
@@ -166,7 +166,7 @@ impl Fleet {
                 changes.collect()
             }
         };
-        wanted.retain(|change| name_record(&change.kind).is_none());
+        wanted.retain(|change| !has_own_routes(&change.kind));
         Ok(restore(wanted.iter().collect(), then))
     }
 
@@ -226,10 +226,7 @@ impl Fleet {
         record: &RevisionRecord,
         reversed_by: Option<Revision>,
     ) -> Result<Vec<Operation>, Refusal> {
-        let ours = record
-            .changes
-            .iter()
-            .filter(|change| name_record(&change.kind).is_none());
+        let ours = record.changes.iter().filter(|change| !has_own_routes(&change.kind));
         let back: Vec<Change> = ours
             .map(|change| Change {
                 before: change.after.clone(),

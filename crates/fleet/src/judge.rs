@@ -1,9 +1,10 @@
-//! Whether a change may be made, the same for a dry run and a write. It checks, in this order: the reviewed plan, protection, the
-//! removal budget.
+//! Whether a change may be made, the same for a dry run and a write. It checks, in this order: the scope of the
+//! caller, the reviewed plan, protection, the removal budget.
 
 use crate::budget::{Held, Recent, hold};
 pub use crate::effect::Detail;
 use crate::effect::Effect;
+use crate::identity::{Reach, judge_scope};
 use crate::log::{Digest, Removed};
 use crate::operation::Operation;
 use crate::refusal::{Refusal, Removals};
@@ -28,6 +29,8 @@ pub struct Guard<'a> {
     /// None: there is no budget.
     pub budget: Option<usize>,
     pub confirmation: Confirmation,
+    /// How far the caller's writes may reach.
+    pub reach: &'a Reach,
 }
 
 /// A change that passed every check, except perhaps the budget.
@@ -46,7 +49,8 @@ pub struct Judgement {
 pub fn judge(before: &Fleet, outcome: &Outcome, guard: Guard<'_>, detail: Detail) -> Result<Judgement, Refusal> {
     let (after, changes) = (outcome.preview(), &outcome.changes);
     let planned = guard.confirmation.plan;
-    let (effect, digest) = match detail == Detail::Full || planned.is_some() {
+    let is_scoped = matches!(guard.reach, Reach::Within(_));
+    let (effect, digest) = match detail == Detail::Full || planned.is_some() || is_scoped {
         true => {
             let effect = Effect::of(before, after, changes);
             let digest = effect.digest(changes);
@@ -54,6 +58,9 @@ pub fn judge(before: &Fleet, outcome: &Outcome, guard: Guard<'_>, detail: Detail
         }
         false => (Effect::losses(before, after, changes), None),
     };
+    if let Reach::Within(scope) = guard.reach {
+        judge_scope(scope, before, after, changes, &effect)?;
+    }
     if let (Some(planned), Some(now)) = (planned, digest)
         && planned != now
     {

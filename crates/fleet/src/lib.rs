@@ -14,6 +14,7 @@ pub mod effect;
 pub mod files;
 mod graph;
 pub mod history;
+pub mod identity;
 pub mod inputs;
 pub mod integrity;
 pub mod json;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use crate::damage::Damage;
+use crate::identity::IDENTITIES;
 use crate::json::Json;
 use crate::reversal::Reversal;
 
@@ -250,6 +251,7 @@ impl RevisionRecord {
             index,
             author: &self.author,
             change,
+            shows_identities: false,
         })
     }
 }
@@ -273,6 +275,14 @@ pub struct ChangeRecord<'a> {
     pub index: usize,
     pub author: &'a Author,
     pub change: &'a Change,
+    /// Whether the documents of identities are shown, which have the digests of tokens.
+    pub shows_identities: bool,
+}
+
+impl ChangeRecord<'_> {
+    fn is_hidden(&self) -> bool {
+        &*self.change.kind == IDENTITIES && !self.shows_identities
+    }
 }
 
 impl Serialize for ChangeRecord<'_> {
@@ -308,8 +318,8 @@ impl Serialize for ChangeRecord<'_> {
             kind: &self.change.kind,
             id: &self.change.id,
             origin: self.change.origin.as_deref(),
-            before: &self.change.before,
-            after: &self.change.after,
+            before: if self.is_hidden() { &None } else { &self.change.before },
+            after: if self.is_hidden() { &None } else { &self.change.after },
             reason: &self.author.reason,
             undoes,
             redoes,

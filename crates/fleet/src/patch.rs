@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use crate::inputs::reference_id;
 use crate::json::{MOST_DEPTH, is_too_deep};
-use crate::kind::{CLUSTERS, Kind, Kinds};
 use crate::refusal::{Violation, segment};
 
 /// The form of a PATCH.
@@ -18,20 +17,13 @@ pub enum Form {
     JsonPatch,
 }
 
-/// Applies `patch` to `target`, in place.
-pub fn apply(form: Form, kinds: &Kinds, kind: &Kind, target: &mut Value, patch: &Value) -> Result<(), Vec<Violation>> {
+/// Applies `patch` to `target`, in place. `arrays` are the arrays of references, which [`Form::Merge`] merges by id.
+pub fn apply(form: Form, arrays: &[&str], target: &mut Value, patch: &Value) -> Result<(), Vec<Violation>> {
     match form {
         Form::Merge => {
             let mut errors = Vec::new();
             let Value::Object(fields) = patch else {
                 return Err(vec![Violation::new("", "a patch must be an object")]);
-            };
-            let arrays: Vec<&str> = match &*kind.name {
-                CLUSTERS => kinds
-                    .definitions()
-                    .filter_map(|kind| kind.references.as_deref())
-                    .collect(),
-                _ => Vec::new(),
             };
             for (name, value) in fields {
                 match value {

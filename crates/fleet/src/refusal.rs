@@ -84,6 +84,8 @@ pub enum Reason {
     PlanChanged,
     /// A resource that would be undone was changed since.
     Conflict,
+    /// The write reaches beyond the scope of its caller.
+    OutOfScope,
 }
 
 impl Reason {
@@ -100,6 +102,7 @@ impl Reason {
             Reason::RemovalBudget => "removal-budget",
             Reason::PlanChanged => "plan-changed",
             Reason::Conflict => "conflict",
+            Reason::OutOfScope => "out-of-scope",
         }
     }
 }

@@ -8,11 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use fleet::Fleet;
+use fleet::budget::Recent;
 use fleet::effect::Effect;
 use fleet::history::{Back, Rewind, Scope, WayBack};
+use fleet::identity::{OperatorScope, Reach};
 use fleet::inputs::MAX_REPLY_BYTES;
+use fleet::json::Json;
+use fleet::judge::{Confirmation, Guard};
 use fleet::kind::{Render, built_in};
-use fleet::log::{Batch, Removed, RevisionRecord, State};
+use fleet::log::{Batch, Change, Removed, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::refusal::Reason;
 use fleet::selector::Selector;
@@ -23,7 +27,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-use common::{BATCH, SEED, empty, network_policy, state, view};
+use common::{BATCH, SEED, document, empty, network_policy, state, view};
 
 /// `PROPTEST_CASES` runs more.
 fn cases(usual: u32) -> ProptestConfig {
@@ -1291,6 +1295,109 @@ proptest! {
                     break;
                 }
             }
+        }
+    }
+}
+
+/// Scopes whose selectors are simple enough to be checked by hand.
+fn scope() -> impl Strategy<Value = OperatorScope> {
+    let clusters = select(vec!["*", "environment=dev", "environment=prod", "team=x", "tier=y"]);
+    let kinds = prop::sample::subsequence(
+        vec!["platform_components", "namespaces", "rolebindings", "things"],
+        0..4,
+    );
+    (clusters, kinds).prop_map(|(clusters, kinds)| OperatorScope {
+        clusters: clusters.to_owned(),
+        kinds: kinds.into_iter().map(str::to_owned).collect(),
+        approve: false,
+    })
+}
+
+/// Whether a cluster is in scope, read from its document. One that does not exist is not outside.
+fn is_inside(fleet: &Fleet, scope: &OperatorScope, id: &str) -> bool {
+    let document = document(fleet, "clusters", id);
+    match scope.clusters.split_once('=') {
+        None => true,
+        _ if document.is_null() => true,
+        Some(("environment", value)) => document["environment"] == value,
+        Some((label, value)) => document["labels"][label] == value,
+    }
+}
+
+/// What a scope allows, from the replies and the documents before and after, and not from the effect.
+fn stays_inside(before: &Fleet, after: &Fleet, changes: &[Change], scope: &OperatorScope) -> bool {
+    let both = |id: &str| is_inside(before, scope, id) && is_inside(after, scope, id);
+    let written: BTreeSet<&str> = changes
+        .iter()
+        .filter(|change| &*change.kind == "clusters")
+        .map(|change| &*change.id)
+        .collect();
+    let follows = |change: &Change| {
+        let owner = |body: &Json| {
+            body.parse()["cluster_id"]
+                .as_str()
+                .is_some_and(|id| written.contains(id))
+        };
+        let holder = |fleet: &Fleet| {
+            fleet
+                .cluster_at(&change.id)
+                .is_some_and(|cluster| written.contains(&*cluster.document().id))
+        };
+        [&change.before, &change.after].into_iter().flatten().any(owner) || holder(before) || holder(after)
+    };
+    let is_allowed = |change: &Change| match &*change.kind {
+        "clusters" => both(&change.id),
+        "decommissions" | "released_names" => follows(change),
+        kind => scope.kinds.iter().any(|own| own == kind),
+    };
+    let paths: BTreeSet<_> = [before, after]
+        .iter()
+        .flat_map(|fleet| fleet.kinds().definitions())
+        .filter_map(|kind| kind.path.clone())
+        .collect();
+    let names: BTreeSet<_> = known_names(before).into_iter().chain(known_names(after)).collect();
+    let same = |dns: &str| {
+        paths
+            .iter()
+            .all(|path| told(before, dns, path).unwrap_or_default() == told(after, dns, path).unwrap_or_default())
+    };
+    let owners = |dns: &str| {
+        let id = |fleet: &Fleet| fleet.cluster_at(dns).map(|cluster| cluster.document().id.to_string());
+        [id(before), id(after)].into_iter().flatten().collect::<Vec<_>>()
+    };
+    changes.iter().all(is_allowed)
+        && names
+            .iter()
+            .all(|dns| same(dns) || owners(dns).iter().all(|id| both(id)))
+}
+
+proptest! {
+    #![proptest_config(cases(96))]
+
+    /// A write of an operator is accepted exactly if an admin's is and it stays inside the scope: nothing beyond it changes, and
+    /// nothing within it is refused.
+    #[test]
+    fn an_operator_changes_everything_within_its_scope_and_nothing_beyond(history in vec((batch(), scope()), 12..24)) {
+        let mut fleet = populated();
+        for (operations, scope) in &history {
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
+            let reach = [Reach::Everything, Reach::Within(Arc::new(scope.clone()))];
+            let [admin, operator] = reach.each_ref().map(|reach| {
+                let guard = Guard { recent: &Recent::default(), since: "", budget: None, confirmation: Confirmation::default(), reach };
+                fleet.change(&request.operations, BATCH, guard)
+            });
+            if admin.is_err() { continue }
+            let inside = stays_inside(&fleet, outcome.preview(), &outcome.changes, scope);
+            match operator {
+                Ok(_) => prop_assert!(inside, "accepted {:?} within {:?}", operations, scope),
+                Err(refusal) => {
+                    prop_assert_eq!(refusal.reason, Reason::OutOfScope, "{:?}", refusal);
+                    prop_assert!(!inside, "refused {:?} within {:?}: {:?}", operations, scope, refusal);
+                }
+            }
+            let head = fleet.head();
+            fleet = outcome.committed(head);
         }
     }
 }

@@ -9,11 +9,11 @@ use flate2::read::GzDecoder;
 use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::templates::Templates;
 use flux_resourceset::app::{App, start};
+use flux_resourceset::auth::Environment;
 use flux_resourceset::commands::Cli;
 use flux_resourceset::config::{Backend, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
 use flux_resourceset::metrics::Metrics;
-use flux_resourceset::tokens::Tokens;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -55,7 +55,7 @@ async fn api() -> Api {
         .await
         .expect("an empty log");
     let metrics = Arc::new(Metrics::default());
-    let tokens = Arc::new(Tokens::load(&config).expect("one token"));
+    let tokens = Arc::new(Environment::load(&config).expect("one token"));
     let (engine, _task) = Engine::start(store.clone(), fleet, metrics.clone(), config.budget, Ok(recent));
     let templates = Arc::new(Templates::load(None).expect("the shipped templates"));
     Api::new(Arc::new(App::new(&config, engine, store, tokens, metrics, templates)))

@@ -2,13 +2,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod app;
+pub mod auth;
 pub mod commands;
 pub mod config;
 pub mod healthcheck;
 pub mod http;
 pub mod metrics;
 pub mod reference;
-pub mod tokens;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;

@@ -56,6 +56,8 @@ pub struct Metrics {
     pub dangling_references: Gauge,
     pub authentication_failures: Family<ReasonLabels, Counter>,
     pub connections: Gauge,
+    /// 0 while TLS files cannot be used.
+    pub tls_usable: Gauge,
     pub connections_shed: Family<ReasonLabels, Counter>,
     pub reloads: Counter,
     pub histories: Counter,
@@ -92,6 +94,10 @@ impl Default for Metrics {
                 "Requests without a valid token, or with a token that does not allow them",
             ),
             connections: registrar.add("connections", "Open connections"),
+            tls_usable: registrar.add(
+                "tls_files_usable",
+                "1 if the TLS files are in use as they are, 0 if they changed and cannot be used, or there are none",
+            ),
             connections_shed: registrar.add(
                 "connections_shed",
                 "Connections closed and requests refused to keep capacity for polls, by reason",

@@ -230,6 +230,7 @@ impl AuditRecord {
             index: self.index,
             author: &self.author,
             change: &self.change,
+            shows_identities: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::diagnose::Diagnostic;
 use crate::document::Document;
 use crate::inputs::reference_id;
 use crate::json::{self, Json};
-use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, RELEASED_NAMES};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, RELEASED_NAMES, has_own_routes};
 use crate::log::Change;
 use crate::released::{self, Remembered};
 use crate::snapshot::{Cluster, ClusterHead, Definitions, Fleet};
@@ -110,7 +110,7 @@ impl<'a> Comparison<'a> {
         changes: &[Change],
         detail: Detail,
     ) -> impl Iterator<Item = ClusterEffect> + use<> {
-        let is_catalog = |change: &Change| !matches!(&*change.kind, CLUSTERS | DECOMMISSIONS | RELEASED_NAMES);
+        let is_catalog = |change: &Change| &*change.kind != CLUSTERS && !has_own_routes(&change.kind);
         let mut comparison = Comparison {
             before,
             after,

@@ -9,6 +9,7 @@ mod check;
 mod cost;
 mod draft;
 mod filters;
+mod fixed;
 mod names;
 mod outline;
 mod registry;
@@ -28,6 +29,7 @@ pub use self::built_in::{BUILT_IN, built_in, built_in_origin};
 use self::cost::{Cost, Scales};
 use self::draft::Reference;
 pub use self::filters::Filter;
+pub use self::fixed::FixedSchema;
 pub use self::names::{name_of, plural, singular};
 pub use self::outline::Outline;
 pub use self::registry::Kinds;
@@ -35,6 +37,7 @@ pub(crate) use self::registry::{Failures, Source, Trust};
 pub(crate) use self::settings::unknown_settings;
 pub use self::settings::{Flux, Render};
 use crate::document::Etag;
+use crate::identity::IDENTITIES;
 use crate::json::Json;
 
 /// The one kind that the others are assigned to.
@@ -54,6 +57,12 @@ pub fn name_record(kind: &str) -> Option<&'static str> {
         RELEASED_NAMES => Some("released name"),
         _ => None,
     }
+}
+
+/// Whether documents of this kind are written by routes of their own, and not by batches, files, rollback and undo: records of DNS
+/// names follow from clusters, and a revoked token must stay revoked.
+pub fn has_own_routes(kind: &str) -> bool {
+    name_record(kind).is_some() || kind == IDENTITIES
 }
 
 /// A kind, read and checked.

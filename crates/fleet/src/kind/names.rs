@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{CLUSTERS, DECOMMISSIONS, Flux, KINDS, RELEASED_NAMES};
+use crate::identity::IDENTITIES;
 use crate::refusal::Violation;
 
 /// Names that a kind may not have: routes of the API, and names reserved for later ones.
-const RESERVED: [&str; 25] = [
+const RESERVED: [&str; 33] = [
     "api",
     "audit",
     "backup",
@@ -18,7 +19,9 @@ const RESERVED: [&str; 25] = [
     "events",
     "export",
     "flux",
+    "guards",
     "health",
+    IDENTITIES,
     "import",
     KINDS,
     "metrics",
@@ -26,12 +29,18 @@ const RESERVED: [&str; 25] = [
     "plan",
     "plans",
     "problems",
+    "profiles",
     "ready",
+    "register",
     RELEASED_NAMES,
     "restore",
     "revisions",
     "rollback",
+    "rollouts",
+    "status",
+    "ui",
     "undo",
+    "whoami",
 ];
 
 /// The name of a kind (the plural), from its document.

@@ -35,19 +35,7 @@ impl Kind {
             if common && errors.iter().any(|error| error.pointer == at) {
                 continue;
             }
-            match error.kind() {
-                ValidationErrorKind::AdditionalProperties { unexpected } => errors.extend(
-                    unexpected
-                        .iter()
-                        .map(|name| Violation::new(format!("{at}{}", segment(name)), "is not a property of this kind")),
-                ),
-                ValidationErrorKind::Required { property } => {
-                    let name = property.as_str().unwrap_or_default();
-                    errors.push(Violation::new(format!("{at}{}", segment(name)), "is required"));
-                }
-                ValidationErrorKind::FalseSchema => errors.push(Violation::new(at, "is not a property of this kind")),
-                _ => errors.push(Violation::new(at, describe(&error))),
-            }
+            errors.extend(violation(&error));
         }
         if &*self.name == CLUSTERS {
             errors.extend(self.ambiguous_labels(value));
@@ -65,6 +53,26 @@ impl Kind {
             let detail = "has the name of a field of clusters: a selector could not tell them apart";
             Violation::new(format!("/labels{}", segment(key)), detail)
         })
+    }
+}
+
+/// The violations that one error of the schema stands for.
+pub(super) fn violation(error: &jsonschema::ValidationError<'_>) -> Vec<Violation> {
+    let at = error.instance_path().as_str();
+    let unknown = "is not a property of this kind";
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let unexpected = unexpected.iter();
+            unexpected
+                .map(|name| Violation::new(format!("{at}{}", segment(name)), unknown))
+                .collect()
+        }
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            vec![Violation::new(format!("{at}{}", segment(name)), "is required")]
+        }
+        ValidationErrorKind::FalseSchema => vec![Violation::new(at, unknown)],
+        _ => vec![Violation::new(at, describe(error))],
     }
 }
 

@@ -10,6 +10,7 @@ pub use self::batch::{BatchRequest, MOST_OPERATIONS};
 
 use crate::dangling::Dangling;
 use crate::document::Etag;
+use crate::identity::{Token, TokenId};
 use crate::patch::Form;
 
 /// One operation on one kind.
@@ -67,6 +68,22 @@ pub enum Verb {
         value: Option<Value>,
         /// What dangled in the restored state, and so may dangle again.
         dangled: Arc<Dangling>,
+    },
+    /// Adds a token to an identity.
+    IssueToken {
+        id: String,
+        token: Token,
+    },
+    RevokeToken {
+        id: String,
+        token: TokenId,
+    },
+    /// Counts a cluster that is about to register with a join identity. Refused if the name or the DNS name is a decommissioned
+    /// cluster's.
+    Register {
+        id: String,
+        cluster: String,
+        dns: String,
     },
     /// Sets and removes the patches of clusters for a definition.
     Patch {

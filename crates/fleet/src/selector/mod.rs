@@ -95,21 +95,25 @@ impl Selector {
     /// Parses a selector and checks that each key exists: a typo must not select no cluster or, negated, every cluster.
     pub fn for_fleet(text: &str, fleet: &Fleet) -> Result<Selector, SelectorError> {
         let selector = Selector::parse(text)?;
-        let kind = fleet.kinds().clusters();
         for requirement in &selector.requirements {
-            let key = &requirement.key;
-            if !kind.is_some_and(|kind| kind.is_scalar_field(key)) && !fleet.has_label(key) {
-                return Err(SelectorError::UnknownKey(key.clone()));
+            if !is_key(&requirement.key, fleet) {
+                return Err(SelectorError::UnknownKey(requirement.key.clone()));
             }
-            let options = kind.and_then(|kind| kind.schema["properties"][key]["enum"].as_array());
-            if let (Some(options), Test::In(values) | Test::NotIn(values)) = (options, &requirement.test)
-                && let Some(value) = values
-                    .iter()
-                    .find(|value| !options.iter().any(|option| is_text(option, value)))
-            {
-                let (key, value) = (key.clone(), value.clone());
-                return Err(SelectorError::UnknownValue { key, value });
+            requirement.check_values(fleet)?;
+        }
+        Ok(selector)
+    }
+
+    /// Parses a selector that is to be stored. A key that is no field is a label, even if no cluster has it yet; but not in a negated
+    /// requirement, which a typo would make true for every cluster.
+    pub fn stored(text: &str, fleet: &Fleet) -> Result<Selector, SelectorError> {
+        let selector = Selector::parse(text)?;
+        for requirement in &selector.requirements {
+            let is_negated = matches!(requirement.test, Test::Missing | Test::NotIn(_));
+            if is_negated && !is_key(&requirement.key, fleet) {
+                return Err(SelectorError::UnknownKey(requirement.key.clone()));
             }
+            requirement.check_values(fleet)?;
         }
         Ok(selector)
     }
@@ -122,6 +126,31 @@ impl Selector {
             .values()
             .filter(move |cluster| matcher.as_ref().is_some_and(|matcher| matcher.matches(cluster)))
     }
+}
+
+impl Requirement {
+    /// Refuses a value that the field of clusters cannot have.
+    fn check_values(&self, fleet: &Fleet) -> Result<(), SelectorError> {
+        let kind = fleet.kinds().clusters();
+        let options = kind.and_then(|kind| kind.schema["properties"][&self.key]["enum"].as_array());
+        let (Some(options), Test::In(values) | Test::NotIn(values)) = (options, &self.test) else {
+            return Ok(());
+        };
+        let is_option = |value: &&String| options.iter().any(|option| is_text(option, value));
+        match values.iter().find(|value| !is_option(value)) {
+            None => Ok(()),
+            Some(value) => {
+                let (key, value) = (self.key.clone(), value.clone());
+                Err(SelectorError::UnknownValue { key, value })
+            }
+        }
+    }
+}
+
+/// Whether a key is a field of clusters, or a label of one.
+fn is_key(key: &str, fleet: &Fleet) -> bool {
+    let kind = fleet.kinds().clusters();
+    kind.is_some_and(|kind| kind.is_scalar_field(key)) || fleet.has_label(key)
 }
 
 fn bounded(what: &'static str, found: usize, most: usize) -> Result<(), SelectorError> {

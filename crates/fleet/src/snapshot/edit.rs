@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Cluster, Fleet};
 use crate::document::Document;
+use crate::identity::IDENTITIES;
 use crate::inputs::{reference_id, references};
 use crate::json::Json;
 use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, Kind, Kinds, RELEASED_NAMES, Source, Trust};
@@ -140,6 +141,13 @@ impl Edit {
             CLUSTERS => self.put_cluster(id, after, value),
             DECOMMISSIONS => put_name(&mut self.fleet.decommissions, id, after),
             RELEASED_NAMES => put_name(&mut self.fleet.released_names, id, after),
+            IDENTITIES => {
+                let Fleet {
+                    identities, clusters, ..
+                } = &mut self.fleet;
+                let shared = |cluster: &str| clusters.get(cluster).map(|cluster| cluster.document().id.clone());
+                identities.put(&id, after, |cluster| shared(cluster).unwrap_or_else(|| cluster.into()))?;
+            }
             kind => {
                 let Some(definitions) = self.fleet.definitions.get_mut(kind) else {
                     return Err(format!(

@@ -20,6 +20,7 @@ pub(crate) use self::edit::Edit;
 pub use self::poll::Poll;
 use crate::damage::Damage;
 use crate::document::Document;
+use crate::identity::{IDENTITIES, Identities};
 use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kinds, RELEASED_NAMES, Source, Trust};
 use crate::log::{Head, Resource, Revision, RevisionRecord, State};
 
@@ -35,6 +36,7 @@ pub struct Fleet {
     by_dns: HashMap<Arc<str>, Arc<Cluster>>,
     decommissions: OrdMap<Arc<str>, Arc<Document>>,
     released_names: OrdMap<Arc<str>, Arc<Document>>,
+    identities: Identities,
     /// Each label key with the number of clusters that have it.
     label_keys: OrdMap<Arc<str>, usize>,
     clusters_changed: Head,
@@ -69,7 +71,9 @@ impl Fleet {
         }
         edit.settle_kinds(Trust::Stored)
             .map_err(|failed| describe_failures(&failed))?;
-        for resource in rest {
+        // Last, so that they share the ids of their clusters.
+        let (identities, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|resource| &*resource.kind == IDENTITIES);
+        for resource in rest.into_iter().chain(identities) {
             edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
         }
         edit.settle()
@@ -156,6 +160,11 @@ impl Fleet {
         &self.released_names
     }
 
+    /// Who may call.
+    pub fn identities(&self) -> &Identities {
+        &self.identities
+    }
+
     /// The records of DNS names of this kind: decommissions or released names.
     pub fn name_records(&self, kind: &str) -> Option<&OrdMap<Arc<str>, Arc<Document>>> {
         match kind {
@@ -181,8 +190,8 @@ impl Fleet {
             body: document.body.clone(),
             origin: None,
         };
-        let [kinds, clusters, decommissions, released] =
-            [KINDS, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES].map(Arc::<str>::from);
+        let [kinds, clusters, decommissions, released, identities] =
+            [KINDS, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES, IDENTITIES].map(Arc::<str>::from);
         let sources = self.sources.iter().map(move |(id, (body, origin))| Resource {
             kind: kinds.clone(),
             id: id.clone(),
@@ -199,11 +208,14 @@ impl Fleet {
         let gone = gone.map(move |document| resource(&decommissions, document));
         let given_up = self.released_names.values();
         let given_up = given_up.map(move |document| resource(&released, document));
+        let callers = self.identities.ids().filter_map(|id| self.identities.document(&id));
+        let callers = callers.map(move |document| resource(&identities, &document));
         sources
             .chain(definitions)
             .chain(of_clusters)
             .chain(gone)
             .chain(given_up)
+            .chain(callers)
     }
 
     /// One resource of any kind.
@@ -214,6 +226,7 @@ impl Fleet {
                 .name_records(kind)?
                 .get(&*lower_case(id))
                 .map(|document| Document::clone(document)),
+            IDENTITIES => self.identities.document(id),
             KINDS => self
                 .sources
                 .get_key_value(id)

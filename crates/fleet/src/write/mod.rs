@@ -6,6 +6,7 @@
 
 mod checks;
 mod documents;
+mod identities;
 mod kinds;
 mod left_out;
 mod names;
@@ -19,6 +20,7 @@ use serde_json::Value;
 
 use self::left_out::LeftOut;
 use self::pointers::Fault;
+use crate::identity::IDENTITIES;
 use crate::json::Json;
 use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, RELEASED_NAMES};
 use crate::log::{Change, Head};
@@ -84,6 +86,7 @@ enum Rank {
     Definition,
     Cluster,
     Name,
+    Identity,
     KindGone,
 }
 
@@ -181,6 +184,7 @@ impl<'a> Draft<'a> {
     fn not_found(&self, kind: &str, id: &str) -> Refusal {
         let singular = match kind {
             KINDS => "kind".to_owned(),
+            IDENTITIES => "identity".to_owned(),
             kind => match (kind::name_record(kind), self.now().kinds().get(kind)) {
                 (Some(singular), _) => singular.to_owned(),
                 (None, Some(kind)) => kind.singular.clone(),
@@ -252,6 +256,7 @@ impl<'a> Draft<'a> {
         self.check_restored()?;
         self.check_dns()?;
         self.settle_names()?;
+        self.settle_identities()?;
         self.check_references()?;
         self.check_removals()?;
         self.check_dependencies()?;
@@ -278,6 +283,7 @@ impl<'a> Draft<'a> {
                 (KINDS, Some(_)) => Rank::KindPut,
                 (CLUSTERS, _) => Rank::Cluster,
                 (DECOMMISSIONS | RELEASED_NAMES, _) => Rank::Name,
+                (IDENTITIES, _) => Rank::Identity,
                 _ => Rank::Definition,
             };
             let unique_in = |fleet: &Fleet| match &**kind {

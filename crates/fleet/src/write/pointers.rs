@@ -72,6 +72,7 @@ impl Draft<'_> {
             Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Restore { .. } => {
                 format!("{at}{}{pointer}", self.value_pointer())
             }
+            Verb::IssueToken { .. } | Verb::RevokeToken { .. } | Verb::Register { .. } => at,
             Verb::Delete { .. } | Verb::Assign { .. } | Verb::Unassign { .. } | Verb::Patch { .. } => at,
         }
     }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::documents::own_id;
 use super::{Draft, Fault};
+use crate::identity::IDENTITIES;
 use crate::json::Json;
 use crate::kind::{self, CLUSTERS, KINDS, Kind};
 use crate::operation::{Target, Verb};
@@ -23,6 +24,9 @@ impl Draft<'_> {
             return self.run_on_kinds();
         }
         self.settle_kinds()?;
+        if name == IDENTITIES {
+            return self.run_on_identities();
+        }
         if let Some(singular) = kind::name_record(name) {
             return self.run_on_names(name, singular);
         }
@@ -46,6 +50,10 @@ impl Draft<'_> {
             Verb::Assign { id, on, value } => self.assign(&kind, id, on, value),
             Verb::Unassign { id, on, drop_patches } => self.unassign(&kind, id, on, *drop_patches),
             Verb::Patch { id, on, set, unset } => self.patch(&kind, id, on, set, unset),
+            Verb::IssueToken { .. } | Verb::RevokeToken { .. } | Verb::Register { .. } => {
+                let detail = format!("{name} have no tokens: only identities do");
+                Err(Refusal::at(Reason::Invalid, "/kind", detail).into())
+            }
         }
     }
 
@@ -123,8 +131,11 @@ impl Draft<'_> {
         if form == Form::Merge && &*kind.name == CLUSTERS {
             self.check_null_references(&present, patch)?;
         }
+        let kinds = self.now().kinds();
+        let arrays = kinds.definitions().filter(|_| &*kind.name == CLUSTERS);
+        let arrays: Vec<&str> = arrays.filter_map(|kind| kind.references.as_deref()).collect();
         let mut merged = Value::clone(&present);
-        patch::apply(form, self.now().kinds(), kind, &mut merged, patch).map_err(Fault::Value)?;
+        patch::apply(form, &arrays, &mut merged, patch).map_err(Fault::Value)?;
         if merged.get("id").is_none() {
             return Err(Fault::value("/id", "the id cannot be removed"));
         }

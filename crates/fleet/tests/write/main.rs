@@ -14,6 +14,7 @@ mod costs;
 mod decommission;
 mod definitions;
 mod diagnostics;
+mod identities;
 mod identity;
 mod kinds;
 mod patching;

@@ -2,6 +2,7 @@
 
 use fleet::budget::Recent;
 use fleet::effect::Effect;
+use fleet::identity::Reach;
 use fleet::judge::{Confirmation, Guard};
 use fleet::log::Removed;
 use fleet::operation::BatchRequest;
@@ -23,6 +24,7 @@ pub(super) fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>)
             removals: confirmed,
             ..Confirmation::default()
         },
+        reach: &Reach::Everything,
     };
     let (outcome, removed) = fleet.change(&request.operations, BATCH, guard)?;
     Ok((outcome.committed(fleet.head()), removed))

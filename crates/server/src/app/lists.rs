@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fleet::Fleet;
+use fleet::identity::{IDENTITIES, Role};
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, Kind};
 use fleet::refusal::quote;
@@ -37,6 +38,18 @@ impl App {
             true => clusters(turn, &fleet, &kind, filters),
             false => Ok(definitions(&fleet, &kind, filters)),
         }
+    }
+
+    /// The identities of a role, or all, as they are shown.
+    pub fn list_identities(&self, role: Option<Role>) -> Result<Vec<Json>, ReadError> {
+        let fleet = self.fleet();
+        if fleet.is_damaged(IDENTITIES) {
+            return Err(ReadError::Damaged);
+        }
+        let identities = fleet.identities();
+        let all = identities.ids().filter_map(|id| identities.get(&id));
+        let wanted = all.filter(|identity| role.is_none_or(|role| identity.role == role));
+        Ok(wanted.map(|identity| Json::new(&identity.shown())).collect())
     }
 
     /// All decommissions, or all released names.

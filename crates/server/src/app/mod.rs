@@ -35,6 +35,7 @@ use fleet::judge::{Detail, Guard, judge};
 use fleet::log::{Digest, Revision, RevisionRecord};
 use fleet::overwrites::Overwrites;
 use fleet::refusal::Removals;
+use ipnet::IpNet;
 use store::Store;
 use tokio::sync::{Semaphore, watch};
 
@@ -43,9 +44,9 @@ use self::manifests::ObjectsEffect;
 use self::overwrites::History;
 use self::reads::Turn;
 use self::templates::Templates;
+use crate::auth::{Environment, Failures};
 use crate::config::{Config, Mode};
 use crate::metrics::Metrics;
-use crate::tokens::Tokens;
 
 /// How many clients may follow the log, and make a backup, at a time.
 const STREAMS: usize = 256;
@@ -55,7 +56,14 @@ const BACKUPS: usize = 2;
 #[derive(Debug)]
 pub struct App {
     pub mode: Mode,
-    pub tokens: Arc<Tokens>,
+    /// The tokens of the environment.
+    pub environment: Arc<Environment>,
+    /// Failed authentications of late.
+    pub failures: Failures,
+    /// TRUSTED_PROXIES: whose X-Forwarded-For counts.
+    pub trusted_proxies: Vec<IpNet>,
+    /// SHARED_POLLS: whether callers other than the cluster itself may poll its paths.
+    pub shared_polls: bool,
     pub metrics: Arc<Metrics>,
     pub engine: Engine,
     /// Private, so that only use cases read and write it.
@@ -109,14 +117,17 @@ impl App {
         config: &Config,
         engine: Engine,
         store: Arc<dyn Store>,
-        tokens: Arc<Tokens>,
+        environment: Arc<Environment>,
         metrics: Arc<Metrics>,
         templates: Arc<Templates>,
     ) -> Self {
         metrics.templates_current.set(1);
         App {
             mode: config.mode,
-            tokens,
+            environment,
+            failures: Failures::default(),
+            trusted_proxies: config.trusted_proxies.clone(),
+            shared_polls: config.shared_polls,
             metrics,
             engine,
             store,
@@ -174,6 +185,7 @@ impl App {
             since: &crate::before(&write.author.at, budget.window),
             budget: budget.clusters,
             confirmation: write.confirmation,
+            reach: &write.reach,
         };
         let judgement = judge(&base, &outcome, guard, Detail::Full).map_err(refused)?;
         let effect = judgement.effect;

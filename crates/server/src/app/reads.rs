@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::App;
-use crate::tokens::Right;
+use fleet::identity::Role;
 
 /// How long such a read may wait for a place and work, until its reply begins.
 pub const DEADLINE: Duration = Duration::from_secs(30);
@@ -32,18 +32,18 @@ pub enum Class {
 }
 
 impl Class {
-    pub fn of(right: Right) -> Class {
-        match right {
-            Right::Read => Class::Reader,
-            Right::Write => Class::Writer,
+    pub fn of(role: Role) -> Class {
+        match role {
+            Role::Operator | Role::Admin => Class::Writer,
+            Role::Reader | Role::Cluster | Role::Mirror | Role::Join => Class::Reader,
         }
     }
 
     /// The class of a read of earlier revisions.
-    pub fn of_past(right: Right) -> Class {
-        match right {
-            Right::Read => Class::Past,
-            Right::Write => Class::Writer,
+    pub fn of_past(role: Role) -> Class {
+        match Class::of(role) {
+            Class::Reader => Class::Past,
+            class => class,
         }
     }
 

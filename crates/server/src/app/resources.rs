@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fleet::Fleet;
 use fleet::document::Document;
+use fleet::identity::IDENTITIES;
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, KINDS, Kind, name_record};
 use fleet::log::Revision;
@@ -91,6 +92,7 @@ pub(super) fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, ReadError>
 pub(super) fn document_of(fleet: &Fleet, kind: &str, id: &str) -> Result<Document, ReadError> {
     let singular = match name_record(kind) {
         Some(singular) => singular.to_owned(),
+        None if kind == IDENTITIES => "identity".to_owned(),
         None => kind_of(fleet, kind)?.singular.clone(),
     };
     fleet.document(kind, id).ok_or_else(|| match fleet.is_damaged(kind) {

@@ -19,7 +19,7 @@ pub(super) struct Healthcheck {
 
 impl Healthcheck {
     pub(super) fn run(&self, options: &Options) -> Result<(), Failure> {
-        let answer = healthcheck::ask(options.listen()?, self.live, self.timeout)?;
+        let answer = healthcheck::ask(options.listen()?, options.speaks_tls(), self.live, self.timeout)?;
         output::print(format_args!("{answer}\n"))
     }
 }

@@ -3,6 +3,7 @@
 mod backup;
 mod compact;
 mod healthcheck;
+mod identity;
 mod import;
 mod logging;
 mod mirror;
@@ -46,6 +47,7 @@ enum Command {
     /// Run the server (the default).
     Serve,
     Import(import::Import),
+    Identity(identity::IdentityCommand),
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
@@ -68,6 +70,9 @@ pub enum Failure {
     Start(StartError),
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A write on the store that was refused, or could not be done.
+    #[error("{0}")]
+    Refused(String),
     #[error(transparent)]
     Verify(#[from] VerifyError),
     #[error(transparent)]
@@ -114,6 +119,7 @@ impl Cli {
             None | Some(Command::Serve) => serve::run(options, None).await,
             Some(Command::Mirror(command)) => command.run(options).await,
             Some(Command::Import(command)) => command.run(options).await,
+            Some(Command::Identity(command)) => command.run(options).await,
             Some(Command::Verify(command)) => command.run(options).await,
             Some(Command::Repair(command)) => command.run(options).await,
             Some(Command::Compact(command)) => command.run(options).await,

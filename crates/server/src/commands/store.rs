@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use store::Store;
+use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::{Failure, logging};
+use crate::app::engine::{self, Engine};
 use crate::app::start::{self, StartError};
 use crate::config::{Backend, Config, ConfigError, ConfigErrors, Mode, Options};
 
@@ -28,6 +30,32 @@ pub(super) fn config_on_disk(options: &Options, mode: Mode) -> Result<Config, Fa
     let problem =
         "a memory store exists only inside its server: choose sqlite or postgres, or ask the server (GET /backup)";
     read_config(options, mode, problem)
+}
+
+/// A store that a command writes to as a server does.
+pub(super) struct Offline {
+    pub(super) engine: Engine,
+    store: Arc<dyn Store>,
+    task: JoinHandle<()>,
+}
+
+impl Offline {
+    pub(super) async fn close(self) {
+        drop(self.engine);
+        let _ = self.task.await;
+        self.store.close().await;
+    }
+}
+
+/// Opens a store for a command that writes to it as a server does. A store that is empty gets the kinds, and no seed.
+pub(super) async fn open_offline(options: &Options, memory_problem: &str) -> Result<Offline, Failure> {
+    let config = read_config(options, Mode::Crud, memory_problem)?;
+    let store = start::open_expected_store(&config).await.map_err(StartError::from)?;
+    let fleet = start::prepare(&config, &*store, false).await?;
+    let recent = engine::recent_removals(&*store, config.budget).await;
+    let recent = recent.map_err(StartError::from)?;
+    let (engine, task) = Engine::start(store.clone(), fleet, Arc::default(), config.budget, Ok(recent));
+    Ok(Offline { engine, store, task })
 }
 
 /// Opens an existing store for a command that writes to it.

@@ -11,6 +11,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 pub use self::error::{ConfigError, ConfigErrors};
 pub use self::mirror::{Mirror, MirrorOptions, MirrorSource, MirrorToken};
 pub(crate) use self::mirror::{not_an_origin, untrusted};
@@ -56,17 +58,31 @@ pub struct Config {
     pub budget: Budget,
     pub max_staleness: Option<Duration>,
     pub snapshot_file: Option<PathBuf>,
+    /// Whose X-Forwarded-For counts.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether callers other than the cluster itself may poll its paths.
+    pub shared_polls: bool,
     pub allow_stale_start: bool,
     pub accept_new_store: bool,
     pub resources_dir: Option<PathBuf>,
     pub templates_dir: Option<PathBuf>,
     pub openapi_file: Option<PathBuf>,
     pub listen: SocketAddr,
+    /// None: plain HTTP.
+    pub tls: Option<TlsFiles>,
     pub metrics: Option<SocketAddr>,
     pub max_connections: Option<usize>,
     pub shutdown_grace: Duration,
     pub log_format: LogFormat,
     pub log_filter: String,
+}
+
+/// The files of the server's certificate, and of those who sign the certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub certificates: PathBuf,
+    pub key: PathBuf,
+    pub client_ca: Option<PathBuf>,
 }
 
 /// Where tokens come from: a variable, a file, or both.

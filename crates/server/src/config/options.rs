@@ -79,6 +79,31 @@ pub struct Options {
     /// A local copy of the snapshot, to start from while PostgreSQL is unavailable.
     #[arg(long, env = "SNAPSHOT_FILE", global = true, value_name = "FILE")]
     pub snapshot_file: Option<OsString>,
+    /// The certificate of the server, with its chain (PEM). With it, the server speaks TLS and nothing else. It is reloaded when it
+    /// changes.
+    #[arg(long, env = "TLS_CERT_FILE", global = true, value_name = "FILE")]
+    pub tls_cert_file: Option<OsString>,
+    /// The private key of that certificate (PEM).
+    #[arg(long, env = "TLS_KEY_FILE", global = true, value_name = "FILE")]
+    pub tls_key_file: Option<OsString>,
+    /// The certificates (PEM) of those who sign certificates of clients. A client certificate identifies a cluster by its DNS name,
+    /// or the identity that lists the name.
+    #[arg(long, env = "TLS_CLIENT_CA_FILE", global = true, value_name = "FILE")]
+    pub tls_client_ca_file: Option<OsString>,
+    /// Addresses and networks of proxies in front of the server, separated by commas, as in 10.0.0.0/8. The client address that they
+    /// report in X-Forwarded-For counts for the limit on failed authentications.
+    #[arg(long, env = "TRUSTED_PROXIES", global = true, value_name = "NETWORKS")]
+    pub trusted_proxies: Option<OsString>,
+    /// Whether tokens of readers, operators and admins may poll the Flux paths of clusters (`on`), or only each cluster's own token
+    /// (`off`).
+    #[arg(
+        long,
+        env = "SHARED_POLLS",
+        global = true,
+        value_name = "on|off",
+        default_value = "on"
+    )]
+    pub shared_polls: OsString,
     /// Whether a start from SNAPSHOT_FILE serves at once (`true`) or waits until the store is available (`false`): a stale replica
     /// beside fresh ones makes clusters remove and reinstall.
     #[arg(

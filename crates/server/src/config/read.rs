@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::values::{address, boolean, choose, number, path, span, staleness, text, token};
-use super::{Backend, Budget, Config, ConfigError, ConfigErrors, LogFormat, Mode, Options, Seed, TokenSource};
+use super::values::{address, boolean, choose, networks, number, path, span, staleness, text, token};
+use super::{
+    Backend, Budget, Config, ConfigError, ConfigErrors, LogFormat, Mode, Options, Seed, TlsFiles, TokenSource,
+};
 
 impl Options {
     /// The address that the server listens on, whatever the other settings are.
@@ -18,6 +20,11 @@ impl Options {
     /// Whether a token for reading is set, usable or not.
     pub fn has_read_token(&self) -> bool {
         self.auth_token.is_some() || self.auth_token_file.is_some()
+    }
+
+    /// Whether the server speaks TLS, whatever the other settings are.
+    pub fn speaks_tls(&self) -> bool {
+        self.tls_cert_file.is_some()
     }
 
     /// The configuration of a command that serves nothing, and so needs no tokens.
@@ -51,6 +58,15 @@ impl Options {
             budget: self.budget(problems),
             max_staleness: keep(problems, self.max_staleness.as_deref().map(staleness).transpose()),
             snapshot_file: keep(problems, path("SNAPSHOT_FILE", self.snapshot_file.as_deref())),
+            trusted_proxies: keep(problems, self.trusted_proxies.as_deref().map(networks).transpose())
+                .unwrap_or_default(),
+            shared_polls: problems
+                .keep(choose(
+                    "SHARED_POLLS",
+                    &self.shared_polls,
+                    &[("on", true), ("off", false)],
+                ))
+                .unwrap_or(true),
             allow_stale_start: problems
                 .keep(boolean("ALLOW_STALE_START", &self.allow_stale_start))
                 .unwrap_or_default(),
@@ -63,6 +79,7 @@ impl Options {
             listen: problems
                 .keep(self.listen())
                 .unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))),
+            tls: self.tls(problems),
             metrics: keep(problems, self.metrics_address()),
             max_connections: keep(problems, self.max_connections()),
             shutdown_grace: Duration::from_secs(
@@ -75,6 +92,28 @@ impl Options {
                 .unwrap_or(LogFormat::Text),
             log_filter: problems.keep(self.log_filter()).unwrap_or_default(),
         }
+    }
+
+    /// The files of TLS. A certificate and its key go together.
+    fn tls(&self, problems: &mut ConfigErrors) -> Option<TlsFiles> {
+        let certificates = keep(problems, path("TLS_CERT_FILE", self.tls_cert_file.as_deref()));
+        let key = keep(problems, path("TLS_KEY_FILE", self.tls_key_file.as_deref()));
+        let client_ca = keep(problems, path("TLS_CLIENT_CA_FILE", self.tls_client_ca_file.as_deref()));
+        let (variable, needs) = match (certificates, key) {
+            (Some(certificates), Some(key)) => {
+                return Some(TlsFiles {
+                    certificates,
+                    key,
+                    client_ca,
+                });
+            }
+            (None, None) if client_ca.is_none() => return None,
+            (None, None) => ("TLS_CLIENT_CA_FILE", "needs TLS_CERT_FILE and TLS_KEY_FILE"),
+            (Some(_), None) => ("TLS_CERT_FILE", "needs TLS_KEY_FILE"),
+            (None, Some(_)) => ("TLS_KEY_FILE", "needs TLS_CERT_FILE"),
+        };
+        problems.push(ConfigError::new(variable, needs));
+        None
     }
 
     /// STORE_BACKEND, or the backend that DATABASE_URL is for. The two must agree.

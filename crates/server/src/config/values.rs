@@ -1,10 +1,11 @@
 //! From the text of a setting to its value.
 
 use std::ffi::OsStr;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use jiff::fmt::friendly::SpanParser;
 use jiff::{SignedDuration, SpanRelativeTo};
 
@@ -52,6 +53,30 @@ pub(super) fn address(variable: &'static str, value: &OsStr) -> Result<SocketAdd
     };
     let mut found = text.to_socket_addrs().map_err(|_| unusable())?;
     found.next().ok_or_else(unusable)
+}
+
+/// Networks, or single addresses, separated by commas.
+pub(super) fn networks(value: &OsStr) -> Result<Vec<IpNet>, ConfigError> {
+    const VARIABLE: &str = "TRUSTED_PROXIES";
+    let parts = text(VARIABLE, value)?
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let network = |part: &str| {
+        part.parse()
+            .ok()
+            .or_else(|| part.parse().ok().map(|address: IpAddr| IpNet::from(address)))
+    };
+    let parsed = parts.map(|part| {
+        let unusable = || {
+            ConfigError::new(
+                VARIABLE,
+                format!("\"{part}\" is not an address or a network, as in 10.0.0.0/8"),
+            )
+        };
+        network(part).ok_or_else(unusable)
+    });
+    parsed.collect()
 }
 
 pub(super) fn token(variable: &'static str, value: Option<&OsStr>) -> Result<Option<String>, ConfigError> {
@@ -102,7 +127,7 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// Seconds, or numbers with their units: `90`, `90s`, `1h30m`, `400d`. At most 1000 years, so that a date that long ago exists.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds)).filter(|time| *time <= 1000 * YEAR);
     }

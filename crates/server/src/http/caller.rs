@@ -3,6 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
+use fleet::identity::Reach;
 use fleet::judge::Confirmation;
 use fleet::log::Author;
 
@@ -10,7 +11,7 @@ use super::observe::{self, RequestId};
 use super::problem::Problem;
 use super::request::{self, Page, Query};
 use crate::app::reads::Class;
-use crate::tokens::Actor;
+use crate::auth::Actor;
 
 /// The authenticated caller, with the headers and the query string of the request.
 #[derive(Debug)]
@@ -42,14 +43,23 @@ impl Caller {
         Query::new(&self.uri)
     }
 
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// How far its writes may reach.
+    pub fn reach(&self) -> Reach {
+        self.actor.reach()
+    }
+
     /// The class of its reads.
     pub fn class(&self) -> Class {
-        Class::of(self.actor.right)
+        Class::of(self.actor.role)
     }
 
     /// The class of its reads of earlier revisions.
     pub fn past_class(&self) -> Class {
-        Class::of_past(self.actor.right)
+        Class::of_past(self.actor.role)
     }
 
     /// The author of a change. The reason is the one of the body, or X-Change-Reason.

@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::IntoResponse;
+use fleet::identity::IDENTITIES;
 use fleet::kind::KINDS;
 use fleet::log::Revision;
 use futures_util::stream;
@@ -102,6 +103,11 @@ pub async fn history(State(app): State<Arc<App>>, Path((kind, id)): Path<(String
 /// `GET /kinds/{kind}/history`
 pub async fn kind_history(State(app): State<Arc<App>>, Path(kind): Path<String>, caller: Caller) -> Reply {
     history_of(&app, &caller, KINDS.to_owned(), kind).await
+}
+
+/// `GET /identities/{id}/history`
+pub async fn identity_history(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
+    history_of(&app, &caller, IDENTITIES.to_owned(), id).await
 }
 
 async fn history_of(app: &Arc<App>, caller: &Caller, kind: String, id: String) -> Reply {

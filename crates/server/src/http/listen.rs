@@ -12,19 +12,24 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::Service;
 use tracing::{debug, warn};
 
+use super::client_address::PeerAddress;
 use super::connections::{Connection, Connections, ReplyBody};
 use super::peer_stream::PeerStream;
 use super::problem::Problem;
+use super::tls::{PeerNames, Tls};
 use super::{Api, poll};
 use crate::metrics::ReasonLabels;
 
@@ -69,6 +74,7 @@ pub async fn serve(
     listener: TcpListener,
     api: watch::Receiver<Option<Api>>,
     limit: Limit,
+    tls: Option<Arc<Tls>>,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
 ) {
@@ -78,14 +84,14 @@ pub async fn serve(
     let starting = Api::starting(api.clone());
     loop {
         let accepted = async {
-            let stream = listener.accept().await?.0;
-            Ok::<_, io::Error>((stream, place(&places, &all).await))
+            let (stream, peer) = listener.accept().await?;
+            Ok::<_, io::Error>((stream, peer, place(&places, &all).await))
         };
         let accepted = tokio::select! {
             accepted = accepted => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let (stream, place) = match accepted {
+        let (stream, peer, place) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Most likely out of files: an immediate retry would only use CPU time.
@@ -96,7 +102,12 @@ pub async fn serve(
         };
         let api = api.borrow().clone().unwrap_or_else(|| starting.clone());
         let (open, connection) = (limit.open.clone(), all.add());
-        let serving = serve_connection(stream, api, connection, &graceful);
+        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(tls.config()));
+        let peer = Peer {
+            address: PeerAddress(peer.ip()),
+            names: None,
+        };
+        let serving = serve_connection(stream, peer, acceptor, api, connection, graceful.watcher());
         open.inc();
         tokio::spawn(async move {
             serving.await;
@@ -110,35 +121,95 @@ pub async fn serve(
     }
 }
 
+/// What a connection tells about the client.
+#[derive(Clone, Debug)]
+struct Peer {
+    address: PeerAddress,
+    /// Of its certificate.
+    names: Option<PeerNames>,
+}
+
 /// Serves one connection until it ends, or is closed for another one.
-fn serve_connection(
+async fn serve_connection(
     stream: TcpStream,
+    mut peer: Peer,
+    tls: Option<TlsAcceptor>,
     api: Api,
     watched: Arc<Connection>,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + Send + use<> {
+    watcher: Watcher,
+) {
     let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(PeerStream::new(stream, watched.clone()));
+    let Some(tls) = tls else {
+        return serve_http(PeerStream::new(stream, watched.clone()), peer, api, watched, watcher).await;
+    };
+    let handshake = tokio::time::timeout(SILENCE, handshake(stream, tls, watched.clone()));
+    let shaken = tokio::select! {
+        biased;
+        shaken = handshake => shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+        () = watched.closed_for_another() => Err(io::Error::other("closed for another connection")),
+    };
+    match shaken {
+        Ok(stream) => {
+            peer.names = PeerNames::of(stream.get_ref().1.peer_certificates());
+            serve_http(stream, peer, api, watched, watcher).await;
+        }
+        Err(error) => {
+            debug!(%error, "TLS handshake failed");
+            watched.leave();
+        }
+    }
+}
+
+/// What a client is told that speaks plain HTTP. It does not expect TLS, so the reply is plain, too.
+const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n\
+this server speaks https: use an https:// URL\n";
+
+async fn handshake(stream: TcpStream, tls: TlsAcceptor, watched: Arc<Connection>) -> io::Result<TlsStream<PeerStream>> {
+    /// The first byte of a handshake.
+    const HANDSHAKE: u8 = 22;
+    let mut first = [0];
+    stream.peek(&mut first).await?;
+    let mut stream = PeerStream::new(stream, watched);
+    if first[0] != HANDSHAKE {
+        stream.write_all(PLAIN).await?;
+        stream.shutdown().await?;
+        return Err(io::Error::other("the client speaks plain HTTP"));
+    }
+    tls.accept(stream).await
+}
+
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    api: Api,
+    watched: Arc<Connection>,
+    watcher: Watcher,
+) {
+    let io = TokioIo::new(stream);
     let answering = watched.clone();
-    let service = service_fn(move |request| answer(api.clone(), answering.clone(), request));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.address);
+        if let Some(names) = &peer.names {
+            request.extensions_mut().insert(names.clone());
+        }
+        answer(api.clone(), answering.clone(), request)
+    });
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE)
         .max_headers(MOST_HEADERS)
         .max_buf_size(MOST_HEAD);
-    let connection = graceful.watch(builder.serve_connection(io, service));
-    async move {
-        tokio::select! {
-            // First, so that a request that has just arrived is not cut off.
-            biased;
-            ended = connection => if let Err(error) = ended {
-                debug!(%error, "connection ended");
-            },
-            () = watched.closed_for_another() => debug!("connection closed for another one"),
-        }
-        watched.leave();
+    let connection = watcher.watch(builder.serve_connection(io, service));
+    tokio::select! {
+        // First, so that a request that has just arrived is not cut off.
+        biased;
+        ended = connection => if let Err(error) = ended {
+            debug!(%error, "connection ended");
+        },
+        () = watched.closed_for_another() => debug!("connection closed for another one"),
     }
+    watched.leave();
 }
 
 /// A place among the connections. At the limit, the least valuable connection is closed for it.

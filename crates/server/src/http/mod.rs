@@ -4,8 +4,10 @@ pub mod backup;
 pub mod body;
 pub mod caller;
 pub mod changes;
+pub mod client_address;
 pub mod clusters;
 mod connections;
+pub mod identities;
 pub mod kinds;
 pub mod listen;
 pub mod name_records;
@@ -24,6 +26,7 @@ pub mod revisions;
 pub mod routes;
 pub mod service;
 pub mod stream;
+pub mod tls;
 pub mod write;
 
 use std::convert::Infallible;

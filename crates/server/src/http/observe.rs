@@ -1,21 +1,27 @@
 //! The middleware of every request that is not a poll: request id, authentication, metrics, one line in the log.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use axum::http::{HeaderMap, Method};
+use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use fleet::identity::{Token, TokenId};
 use fleet::log::Author;
 use tracing::{debug, info};
 
+use super::client_address::client_address;
 use super::problem::{Problem, Reported};
+use super::tls::PeerNames;
 use super::{Http, routes};
 use crate::app::App;
+use crate::auth::{Actor, Right, Unknown};
 use crate::metrics::{ReasonLabels, RequestLabels};
-use crate::tokens::{Actor, Right};
 
 pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static CHANGE_REASON: HeaderName = HeaderName::from_static("x-change-reason");
@@ -93,7 +99,7 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
 pub async fn authenticate(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let needed = routes::right(route.map_or("", MatchedPath::as_str), request.method());
-    let actor = match authorize(&http.app, request.headers(), needed) {
+    let actor = match authorize(&http.app, request.headers(), request.extensions(), needed) {
         Ok(actor) => actor,
         Err(problem) => return problem.into_response(),
     };
@@ -113,33 +119,56 @@ pub async fn authenticate(State(http): State<Http>, mut request: Request, next: 
 }
 
 /// The actor whose token the request has, if the token has the right.
-pub fn authorize(app: &App, headers: &HeaderMap, needed: Right) -> Result<Actor, Problem> {
+pub fn authorize(app: &App, headers: &HeaderMap, extensions: &Extensions, needed: Right) -> Result<Actor, Problem> {
     let count = |reason| {
         app.metrics
             .authentication_failures
             .get_or_create(&ReasonLabels { reason })
             .inc()
     };
-    let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) else {
-        count("missing");
-        return Err(Problem::unauthorized("a bearer token is required"));
+    let fleet = app.engine.peek();
+    let token = headers
+        .get(AUTHORIZATION)
+        .map(|header| token(header).ok_or(Unknown::Missing));
+    let known = match (token, extensions.get::<PeerNames>()) {
+        (Some(token), _) => token.and_then(|token| Actor::of_token(&app.environment, &fleet, &token)),
+        (None, Some(PeerNames(names))) => Actor::of_names(&fleet, names),
+        (None, None) => Err(Unknown::Missing),
     };
-    match app.tokens.check(token) {
-        None => {
-            count("unknown");
-            Err(Problem::unauthorized("the token is not valid"))
+    match known {
+        Err(unknown) => {
+            count(unknown.label());
+            let token = headers.get(AUTHORIZATION).filter(|_| unknown == Unknown::Expired);
+            let token = token.and_then(self::token);
+            let token = token.map(|token| TokenId::of(&Token::digest_of(&token)));
+            let address = client_address(extensions, headers, &app.trusted_proxies);
+            Err(match app.failures.count(address, token) {
+                None => Problem::unauthorized(unknown.detail()),
+                Some(wait) => Problem::too_many_failures(wait),
+            })
         }
-        Some(actor) if actor.right < needed => {
+        Ok(actor) if !needed.allows(actor.role) => {
             count("forbidden");
-            Err(Problem::forbidden())
+            Err(Problem::forbidden(actor.role, needed))
         }
-        Some(actor) => Ok(actor),
+        Ok(actor) => Ok(actor),
     }
 }
 
-fn bearer(value: &HeaderValue) -> Option<&[u8]> {
-    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+/// The token of an `Authorization` header: a bearer, or the password of basic authentication, which is all that some clients can
+/// send. The user name does not count.
+fn token(value: &HeaderValue) -> Option<Cow<'_, [u8]>> {
+    let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
+    let rest = rest.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.as_bytes().into());
+    }
+    if scheme.eq_ignore_ascii_case("basic") {
+        let pair = BASE64_STANDARD.decode(rest).ok()?;
+        let colon = pair.iter().position(|byte| *byte == b':')?;
+        return Some(pair[colon + 1..].to_vec().into());
+    }
+    None
 }
 
 /// The author of a change, for the log: who, when and why.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet::effect::Effect;
+use fleet::identity::IDENTITIES;
 use fleet::json::Json;
 use fleet::log::{Action, ChangeRecord, Revision};
 use fleet::overwrites::Overwrites;
@@ -93,12 +94,16 @@ pub fn show_difference(
     let Difference { changes, effect } = difference;
     out.text(&format!(r#"{{"from":{from},"to":{to},"changes":["#))?;
     // Each change is dropped once it is sent.
-    out.list(changes.into_iter().map(|change| Changed {
-        action: change.action(),
-        kind: change.kind,
-        id: change.id,
-        before: change.before,
-        after: change.after,
+    out.list(changes.into_iter().map(|change| {
+        // The documents of identities have the digests of tokens.
+        let is_hidden = &*change.kind == IDENTITIES;
+        Changed {
+            action: change.action(),
+            before: change.before.filter(|_| !is_hidden),
+            after: change.after.filter(|_| !is_hidden),
+            kind: change.kind,
+            id: change.id,
+        }
     }))?;
     out.text(r#"],"clusters":["#)?;
     let ending = ending(&effect, "");

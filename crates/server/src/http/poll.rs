@@ -12,6 +12,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use fleet::Fleet;
 use fleet::inputs::Reply;
 use fleet::refusal::quote;
 use fleet::snapshot::Poll;
@@ -23,8 +24,8 @@ use super::problem::Problem;
 use super::request::Query;
 use crate::app::App;
 use crate::app::cluster_list::ClusterQuery;
+use crate::auth::{Actor, Right};
 use crate::metrics::PollLabels;
-use crate::tokens::Right;
 
 /// The paths of polls.
 pub const PREFIX: &str = "/api/v2/flux/clusters/";
@@ -35,10 +36,10 @@ const CROWDED: i64 = 1024;
 pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
     let started = Instant::now();
     let headers = request.headers();
-    let actor = observe::authorize(app, headers, Right::Read);
+    let actor = observe::authorize(app, headers, request.extensions(), Right::Poll);
     let (kind, outcome) = match (&actor, request.method()) {
         (Err(problem), _) => (Cow::Borrowed("none"), Err(problem.clone())),
-        (Ok(_), &Method::GET | &Method::HEAD) => find(app, request.uri()),
+        (Ok(actor), &Method::GET | &Method::HEAD) => find(app, actor, request.uri()),
         (Ok(_), method) => (
             Cow::Borrowed("none"),
             Err(Problem::method_not_allowed(method, "GET, HEAD")),
@@ -75,7 +76,7 @@ fn log<B>(request: &Request<B>, status: StatusCode, elapsed: Duration, refused: 
 }
 
 /// Finds the reply, and the metric label of its path. Unknown paths share one label, so that callers cannot create new ones.
-fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
+fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
     let unknown = || {
         (
             Cow::Borrowed("none"),
@@ -95,7 +96,11 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
             Err(Problem::bad_request("the path is not UTF-8")),
         );
     };
-    match app.engine.peek().poll(&dns, &path) {
+    let fleet = app.engine.peek();
+    if let Err(problem) = may_poll(app, &fleet, actor, &dns) {
+        return (Cow::Borrowed("none"), Err(problem));
+    }
+    match fleet.poll(&dns, &path) {
         Poll::Reply(reply) => (path, Ok(reply)),
         Poll::UnknownCluster => (
             path,
@@ -110,6 +115,18 @@ fn find<'a>(app: &App, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
         ),
         Poll::Breach(breach) => (path, Err(Problem::broken_reply(&breach))),
         Poll::Damaged => (Cow::Borrowed("none"), Err(Problem::damaged())),
+    }
+}
+
+/// A cluster polls its own paths, under the DNS name that it has or was decommissioned with. Others poll unless SHARED_POLLS is off.
+fn may_poll(app: &App, fleet: &Fleet, actor: &Actor, dns: &str) -> Result<(), Problem> {
+    match actor.cluster() {
+        Some(own) if fleet.is_name_of(dns, own) => Ok(()),
+        Some(_) => Err(Problem::not_its_cluster("a cluster may poll its own paths only")),
+        None if app.shared_polls => Ok(()),
+        None => Err(Problem::not_its_cluster(
+            "only the cluster itself may poll its paths: SHARED_POLLS is off",
+        )),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Errors as clients get them: problem documents (RFC 9457). Each error of the application becomes one here.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use fleet::identity::Role;
 use fleet::inputs::Breach;
 use fleet::refusal::{MOST_DETAIL, Reason, Refusal, Removals, Violation, quote, shorten};
 use fleet::selector::SelectorError;
@@ -17,6 +19,7 @@ use crate::app::cluster_list::ClusterListError;
 use crate::app::engine::WriteError;
 use crate::app::errors::{ReadError, RollbackError};
 use crate::app::reads::{self, Stop};
+use crate::auth::Right;
 
 /// An error response.
 #[derive(Clone, Debug)]
@@ -91,11 +94,30 @@ impl Problem {
         Problem::new(ProblemType::Unauthorized, detail).with_header("www-authenticate", "Bearer")
     }
 
-    pub fn forbidden() -> Self {
-        Problem::new(
-            ProblemType::Forbidden,
-            "this token can only read; use a token that can write",
-        )
+    /// Too many requests of this address, or with this token, had no valid token.
+    pub fn too_many_failures(wait: Duration) -> Self {
+        let detail = "too many requests without a valid token: wait before the next try";
+        let seconds = wait.as_secs() + 1;
+        Problem::new(ProblemType::TooManyFailures, detail).with_header("retry-after", seconds.to_string())
+    }
+
+    /// The role of the caller does not have the right.
+    pub fn forbidden(role: Role, needed: Right) -> Self {
+        let roles: Vec<&str> = needed.roles().iter().map(|role| role.name()).collect();
+        let detail = match (role, needed) {
+            (Role::Reader, Right::Write) => "this token can only read; use a token that can write".to_owned(),
+            _ => format!(
+                "a token of the role {} may not do this; it needs one of: {}",
+                role.name(),
+                roles.join(", ")
+            ),
+        };
+        Problem::new(ProblemType::Forbidden, detail)
+    }
+
+    /// The paths of one cluster, polled by somebody else.
+    pub fn not_its_cluster(detail: &'static str) -> Self {
+        Problem::new(ProblemType::Forbidden, detail)
     }
 
     pub fn not_found(detail: impl Into<String>) -> Self {
@@ -195,6 +217,7 @@ impl Problem {
                 },
                 "clusters": names("The clusters that prevent the change."),
                 "resources": names("The resources that prevent the change, as kind/id."),
+                "documents": names("The documents outside of the caller's scope, as kind/id."),
                 "removals": {"$ref": "#/components/schemas/removals"},
             },
             "example": {
@@ -223,12 +246,18 @@ struct Wire<'a> {
     removals: Option<Removals>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     resources: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    documents: &'a [String],
 }
 
 impl<'a> Wire<'a> {
     fn of(problem: &'a Problem) -> Self {
         let more = problem.more.as_deref();
-        let resources = more.map_or(&[][..], |more| &more.resources[..]);
+        let named = more.map_or(&[][..], |more| &more.resources[..]);
+        let (resources, documents) = match problem.kind {
+            ProblemType::OutOfScope => (&[][..], named),
+            _ => (named, &[][..]),
+        };
         let size_of_error = |error: &Violation| error.pointer.len() + error.detail.len() + 32;
         let size_of_name = |name: &String| name.len() + 3;
         Wire {
@@ -240,6 +269,7 @@ impl<'a> Wire<'a> {
             clusters: fitting(&problem.clusters, MOST_NAMES, size_of_name),
             removals: more.and_then(|more| more.removals),
             resources: fitting(resources, MOST_NAMES, size_of_name),
+            documents: fitting(documents, MOST_NAMES, size_of_name),
         }
     }
 }

@@ -10,6 +10,7 @@ pub enum ProblemType {
     BadRequest,
     Unauthorized,
     Forbidden,
+    OutOfScope,
     NotFound,
     MethodNotAllowed,
     Timeout,
@@ -25,6 +26,7 @@ pub enum ProblemType {
     UnsupportedMediaType,
     Invalid,
     Contract,
+    TooManyFailures,
     Internal,
     Unavailable,
 }
@@ -33,10 +35,11 @@ use ProblemType as T;
 
 impl ProblemType {
     /// All types, sorted by status.
-    pub const ALL: [ProblemType; 20] = [
+    pub const ALL: [ProblemType; 22] = [
         T::BadRequest,
         T::Unauthorized,
         T::Forbidden,
+        T::OutOfScope,
         T::NotFound,
         T::MethodNotAllowed,
         T::Timeout,
@@ -52,6 +55,7 @@ impl ProblemType {
         T::UnsupportedMediaType,
         T::Invalid,
         T::Contract,
+        T::TooManyFailures,
         T::Internal,
         T::Unavailable,
     ];
@@ -75,6 +79,7 @@ impl ProblemType {
             T::BadRequest => ("bad-request", 400, "The request cannot be parsed: its syntax, a parameter, a header or a selector."),
             T::Unauthorized => ("unauthorized", 401, "The token is missing or not valid."),
             T::Forbidden => ("forbidden", 403, "The token is valid and does not have the right."),
+            T::OutOfScope => (Reason::OutOfScope.name(), 403, "The write reaches beyond the scope of the caller; `clusters` and `documents` name what is outside."),
             T::NotFound => (Reason::NotFound.name(), 404, "No such resource, route, revision or DNS name."),
             T::MethodNotAllowed => ("method-not-allowed", 405, "The path exists with other methods; `Allow` lists them."),
             T::Timeout => ("timeout", 408, "The body did not arrive in time."),
@@ -90,6 +95,7 @@ impl ProblemType {
             T::UnsupportedMediaType => ("unsupported-media-type", 415, "The content type or content encoding is not supported here."),
             T::Invalid => (Reason::Invalid.name(), 422, "The document can be parsed and is not valid; `errors` has each pointer and reason."),
             T::Contract => (Reason::Contract.name(), 422, "Flux would refuse the reply of some cluster, or cut it off. (500 if such a reply is already stored.)"),
+            T::TooManyFailures => ("too-many-failures", 429, "Too many requests of this address, or with this token, had no valid token. `Retry-After` says when to try again."),
             T::Internal => ("internal", 500, "A bug in the server; the log has details."),
             T::Unavailable => ("unavailable", 503, "The store is unavailable, or the fleet is still being loaded. `Retry-After` says when to try again."),
         }
@@ -109,6 +115,7 @@ impl From<Reason> for ProblemType {
             Reason::RemovalBudget => T::RemovalBudget,
             Reason::PlanChanged => T::PlanChanged,
             Reason::Conflict => T::Conflict,
+            Reason::OutOfScope => T::OutOfScope,
         }
     }
 }

@@ -13,7 +13,7 @@ use fleet::operation::{BatchRequest, IfMatch};
 use fleet::patch::Form;
 use fleet::refusal::quote;
 use fleet::yaml;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::Problem;
@@ -92,6 +92,15 @@ pub async fn document(headers: &HeaderMap, body: Body, limit: usize) -> Result<V
     let (kind, bytes) = (media_type(headers), read(headers, body, limit).await?);
     match bytes.len() > QUICK {
         true => apart(move || parse(&kind, &bytes)).await,
+        false => parse(&kind, &bytes),
+    }
+}
+
+/// The body of a write that may be left out: an empty object then.
+pub async fn document_or_empty(headers: &HeaderMap, body: Body, limit: usize) -> Result<Value, Problem> {
+    let (kind, bytes) = (media_type(headers), read(headers, body, limit).await?);
+    match bytes.trim_ascii().is_empty() {
+        true => Ok(Value::Object(Map::new())),
         false => parse(&kind, &bytes),
     }
 }

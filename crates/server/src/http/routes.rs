@@ -1,8 +1,8 @@
 //! The table of routes. The router, the `Allow` header, the rights and the OpenAPI document are made from it.
 
 use axum::Router;
-use axum::extract::{MatchedPath, RawPathParams, State};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::http::{Method, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -12,10 +12,11 @@ use fleet::refusal::quote;
 use super::openapi::describe::{self, Operation};
 use super::problem::Problem;
 use super::{
-    Http, backup, changes, clusters, kinds, name_records, observe, poll, resources, revisions, service, stream, write,
+    Http, backup, changes, clusters, identities, kinds, name_records, observe, poll, resources, revisions, service,
+    stream, write,
 };
+use crate::auth::Right;
 use crate::config::Mode;
-use crate::tokens::Right;
 
 /// One method of one path.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +92,14 @@ use Describe::{EachDefinition, EachKind, EachPath, Once};
 use Verb::{Delete, Get, Patch, Post, Put};
 
 const PUBLIC: Option<Right> = None;
+const KNOWN: Option<Right> = Some(Right::Known);
+const POLL: Option<Right> = Some(Right::Poll);
 const READ: Option<Right> = Some(Right::Read);
 const WRITE: Option<Right> = Some(Right::Write);
+const ADMIN: Option<Right> = Some(Right::Administer);
+const FOLLOW: Option<Right> = Some(Right::Follow);
+const COPY: Option<Right> = Some(Right::Copy);
+const REGISTER: Option<Right> = Some(Right::Register);
 
 /// A route of every server.
 const fn every(
@@ -138,7 +145,7 @@ pub static ROUTES: &[Route] = &[
 
     every(Get, "/api/v2/flux/clusters", READ, |m| on(m, poll::clusters), Once(describe::flux::flux_clusters)),
     Route {
-        method: Get, path: "/api/v2/flux/clusters/{cluster_dns}/{path}", right: READ, crud: false,
+        method: Get, path: "/api/v2/flux/clusters/{cluster_dns}/{path}", right: POLL, crud: false,
         handler: None, describe: EachPath(describe::flux::flux_inputs),
     },
 
@@ -164,18 +171,30 @@ pub static ROUTES: &[Route] = &[
 
     crud(Get, "/kinds", READ, |m| on(m, kinds::list), Once(describe::kinds::list_kinds)),
     crud(Get, "/kinds/{kind}", READ, |m| on(m, kinds::get), Once(describe::kinds::get_kind)),
-    crud(Put, "/kinds/{kind}", WRITE, |m| on(m, kinds::put), Once(describe::kinds::put_kind)),
-    crud(Delete, "/kinds/{kind}", WRITE, |m| on(m, kinds::delete), Once(describe::kinds::delete_kind)),
+    crud(Put, "/kinds/{kind}", ADMIN, |m| on(m, kinds::put), Once(describe::kinds::put_kind)),
+    crud(Delete, "/kinds/{kind}", ADMIN, |m| on(m, kinds::delete), Once(describe::kinds::delete_kind)),
     crud(Get, "/kinds/{kind}/history", READ, |m| on(m, changes::kind_history), Once(describe::kinds::history_kind)),
+
+    every(Get, "/whoami", KNOWN, |m| on(m, identities::whoami), Once(describe::identities::whoami)),
+    crud(Get, "/identities", ADMIN, |m| on(m, identities::list), Once(describe::identities::list_identities)),
+    crud(Post, "/identities", ADMIN, |m| on(m, identities::create), Once(describe::identities::create_identity)),
+    crud(Get, "/identities/{id}", ADMIN, |m| on(m, identities::get), Once(describe::identities::get_identity)),
+    crud(Put, "/identities/{id}", ADMIN, |m| on(m, identities::replace), Once(describe::identities::replace_identity)),
+    crud(Patch, "/identities/{id}", ADMIN, |m| on(m, identities::patch), Once(describe::identities::patch_identity)),
+    crud(Delete, "/identities/{id}", ADMIN, |m| on(m, identities::delete), Once(describe::identities::delete_identity)),
+    crud(Get, "/identities/{id}/history", ADMIN, |m| on(m, changes::identity_history), Once(describe::identities::history_identity)),
+    crud(Post, "/identities/{id}/tokens", WRITE, |m| on(m, identities::issue), Once(describe::identities::issue_token)),
+    crud(Delete, "/identities/{id}/tokens/{token}", WRITE, |m| on(m, identities::revoke), Once(describe::identities::revoke_token)),
+    crud(Post, "/clusters/{id}/token", WRITE, |m| on(m, identities::issue_for_cluster), Once(describe::identities::issue_cluster_token)),
+    crud(Post, "/register", REGISTER, |m| on(m, identities::register), Once(describe::identities::register)),
 
     crud(Post, "/batch", WRITE, |m| on(m, write::batch), Once(describe::changes::batch)),
     crud(Post, "/rollback", WRITE, |m| on(m, write::rollback), Once(describe::changes::rollback)),
     crud(Get, "/diff", READ, |m| on(m, changes::diff), Once(describe::changes::diff)),
     crud(Get, "/revisions", READ, |m| on(m, revisions::list), Once(describe::changes::revisions)),
     crud(Get, "/changes", READ, |m| on(m, changes::list), Once(describe::changes::changes)),
-    crud(Get, "/changes/stream", READ, |m| on(m, stream::stream), Once(describe::changes::stream_changes)),
-    // It reveals everything there is, so it needs the right to change everything.
-    crud(Get, "/backup", WRITE, |m| on(m, backup::backup), Once(describe::changes::backup)),
+    crud(Get, "/changes/stream", FOLLOW, |m| on(m, stream::stream), Once(describe::changes::stream_changes)),
+    crud(Get, "/backup", COPY, |m| on(m, backup::backup), Once(describe::changes::backup)),
 ];
 
 /// The routes of a server in this mode.
@@ -260,14 +279,14 @@ async fn not_allowed(
 }
 
 /// For a path without a route. A kind may add it any time, so it needs a token like the routes of kinds.
-async fn unknown_path(State(http): State<Http>, headers: HeaderMap, uri: Uri) -> Problem {
+async fn unknown_path(State(http): State<Http>, request: Request) -> Problem {
     let refused = match http.app.mode {
-        Mode::Crud => observe::authorize(&http.app, &headers, Right::Read).err(),
+        Mode::Crud => observe::authorize(&http.app, request.headers(), request.extensions(), Right::Read).err(),
         Mode::ReadOnly => None,
     };
     match refused {
         Some(problem) => problem,
-        None => nothing_here(uri).await,
+        None => nothing_here(request.uri().clone()).await,
     }
 }
 

@@ -19,6 +19,7 @@ use super::problem::Problem;
 use super::respond::{REVISION, Reply};
 use crate::app::App;
 use crate::app::follow::{Followed, Follower, HEAD, Part};
+use crate::auth::Right;
 
 static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -44,7 +45,8 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
             HeaderValue::try_from(head.to_string()).map_err(|_| Problem::internal())?,
         ),
     ];
-    Ok((headers, events(follower)).into_response())
+    let shows_identities = Right::Copy.allows(caller.actor().role);
+    Ok((headers, events(follower, shows_identities)).into_response())
 }
 
 /// Where a client is: a revision, or a revision with its digest, as each commit logs it.
@@ -68,17 +70,19 @@ fn last_event(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     Ok(Some(last))
 }
 
-fn events(follower: Follower) -> Body {
+fn events(follower: Follower, shows_identities: bool) -> Body {
     // Sent at once, so that proxies pass on that the stream has begun.
     let greeting = Bytes::from(format!(": after revision {}\n\n", follower.at()));
-    let events = stream::unfold((Some(greeting), follower), |(greeting, mut follower)| async move {
+    let events = stream::unfold((Some(greeting), follower), move |(greeting, mut follower)| async move {
         let piece = match greeting {
             Some(greeting) => greeting,
             None => match follower.next().await? {
                 Followed::Idle => Bytes::from_static(b": alive\n\n"),
                 Followed::Parts(parts) => {
                     let mut text = Vec::new();
-                    parts.iter().for_each(|part| add_part(&mut text, part));
+                    parts
+                        .iter()
+                        .for_each(|part| add_part(&mut text, part, shows_identities));
                     text.into()
                 }
             },
@@ -107,7 +111,7 @@ struct Event<'a> {
 }
 
 /// Adds an event, or the next part of one.
-fn add_part(text: &mut Vec<u8>, part: &Part) {
+fn add_part(text: &mut Vec<u8>, part: &Part, shows_identities: bool) {
     let record = &part.record;
     if part.sent.is_none() {
         begin_event(text, record);
@@ -119,6 +123,7 @@ fn add_part(text: &mut Vec<u8>, part: &Part) {
             index: first + n,
             author: &record.author,
             change,
+            shows_identities,
         };
         if first + n > 0 {
             text.push(b',');

@@ -34,13 +34,14 @@ pub async fn run(
     let write = WriteRequest {
         operations: vec![operation],
         author: caller.author(None)?,
+        reach: caller.reach(),
         confirmation: options.confirmation,
         ..WriteRequest::default()
     };
     run_all(app, options, write, convert).await
 }
 
-async fn run_all(
+pub async fn run_all(
     app: &Arc<App>,
     options: &WriteOptions,
     write: WriteRequest,
@@ -73,6 +74,7 @@ pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> R
         operations: batch.operations,
         rules,
         author: caller.author(batch.reason)?,
+        reach: caller.reach(),
         confirmation: options.confirmation,
         ..WriteRequest::default()
     };
@@ -86,6 +88,7 @@ pub async fn rollback(State(app): State<Arc<App>>, caller: Caller, body: Body) -
     let (back, reason) = read_rollback(body)?;
     let write = WriteRequest {
         author: caller.author(reason)?,
+        reach: caller.reach(),
         confirmation: options.confirmation,
         ..WriteRequest::default()
     };

@@ -52,6 +52,7 @@ pub async fn documented(app: &TestApp) -> Vec<Documented> {
             .replace("{cluster_dns}", DEMO_DNS)
             .replace("{kind}", "namespaces")
             .replace("{path}", "namespaces")
+            .replace("{token}", "0123456789abcdef")
             .replace("{id}", id);
         assert!(!path.contains('{'), "{path}: a parameter that this test does not know");
         for (method, operation) in operations.as_object().unwrap() {
@@ -81,7 +82,8 @@ async fn every_documented_route_asks_for_the_right_that_it_needs() {
                 one.call(&app).token("wrong").await.expect(200);
                 continue;
             };
-            let reads = one.method == Method::GET && one.template != "/backup";
+            let is_admins = one.template == "/backup" || one.template.starts_with("/identities");
+            let reads = (one.method == Method::GET && !is_admins) || one.template == "/register";
             let expected = if reads { "read" } else { "write" };
             assert_eq!(scheme, expected, "{what}: the document names another right");
 
@@ -100,6 +102,13 @@ async fn every_documented_route_asks_for_the_right_that_it_needs() {
                 // It has no end: whoever may read it sees that it begins.
                 for token in [READ, WRITE] {
                     assert_eq!(one.call(&app).token(token).response().await.status(), 200, "{what}");
+                }
+                continue;
+            }
+            if one.template == "/register" {
+                // Neither token is one of a join identity.
+                for token in [READ, WRITE] {
+                    one.call(&app).token(token).await.problem(403, "forbidden");
                 }
                 continue;
             }
@@ -137,6 +146,7 @@ async fn read_only_mode_has_nothing_but_what_flux_and_probes_need() {
             "/metrics",
             "/openapi.yaml",
             "/ready",
+            "/whoami",
         ]
     );
     let revision = app.revision();

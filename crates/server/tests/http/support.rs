@@ -15,11 +15,11 @@ use flux_resourceset::app::App;
 use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::start::{self, StartError};
 use flux_resourceset::app::templates::Templates;
+use flux_resourceset::auth::Environment;
 use flux_resourceset::commands::Cli;
 use flux_resourceset::config::{Backend, Config, Mode, Seed, TokenSource};
 use flux_resourceset::http::Api;
 use flux_resourceset::metrics::Metrics;
-use flux_resourceset::tokens::Tokens;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use store::Store;
@@ -153,7 +153,7 @@ impl Setup {
         let fleet = start::prepare(&self.config, &*store, true).await?;
         let recent = engine::recent_removals(&*store, self.config.budget).await?;
         let metrics = Arc::new(Metrics::default());
-        let tokens = Arc::new(Tokens::load(&self.config)?);
+        let tokens = Arc::new(Environment::load(&self.config)?);
         let (engine, task) = Engine::start(store.clone(), fleet, metrics.clone(), self.config.budget, Ok(recent));
         let mut app = App::new(
             &self.config,
@@ -262,6 +262,13 @@ impl TestApp {
 
     pub async fn put_kind(&self, name: &str, yaml: &str) -> Reply {
         self.call(Method::PUT, format!("/kinds/{name}")).yaml(yaml).await
+    }
+
+    pub async fn put_kind_as(&self, name: &str, yaml: &str, token: &str) -> Reply {
+        self.call(Method::PUT, format!("/kinds/{name}"))
+            .yaml(yaml)
+            .token(token)
+            .await
     }
 
     pub fn poll(&self, dns: &str, path: &str) -> Call {

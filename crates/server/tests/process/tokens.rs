@@ -13,9 +13,11 @@ fn start(folder: &Folder) -> Server {
 
 fn status(server: &Server, token: &str) -> (u16, u16) {
     let client = server.with(token);
-    let read = client.get("/clusters").status;
+    // Who asks often enough is told to wait instead.
+    let refused = |status| if status == 429 { 401 } else { status };
+    let read = refused(client.get("/clusters").status);
     // Changes nothing, so that it can be asked at any time.
-    let write = client.post("/batch", &json!({"operations": []})).status;
+    let write = refused(client.post("/batch", &json!({"operations": []})).status);
     (read, write)
 }
 
@@ -221,4 +223,30 @@ fn short_tokens_and_tokens_that_stand_twice_are_warned_about() {
     server
         .process
         .line("AUTH_TOKEN: the token is shorter than 16 characters");
+}
+
+#[test]
+fn failed_authentications_are_limited_and_valid_tokens_never_are() {
+    let folder = Folder::new();
+    let server = folder.crud().env("TRUSTED_PROXIES", "127.0.0.1").start();
+    let from = |address: &str, token: &str| {
+        let headers = [("x-forwarded-for", address)];
+        server.with(token).send("GET", "/clusters", &headers, b"")
+    };
+    let statuses: Vec<u16> = (0..700).map(|_| from("198.51.100.1", "wrong").status).collect();
+    assert_eq!(statuses[..500], [401; 500]);
+    assert!(statuses[500..].contains(&429), "{:?}", &statuses[500..]);
+    let last = (0..100)
+        .map(|_| from("198.51.100.1", "wrong"))
+        .find(|reply| reply.status == 429)
+        .unwrap();
+    assert!(last.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
+    // The same address with a valid token, and another address.
+    from("198.51.100.1", READ).expect(200);
+    from("198.51.100.2", "wrong").expect(401);
+    // Polls are limited in the same way, and never those with a valid token.
+    let poll = "/api/v2/flux/clusters/nobody.example.com/namespaces";
+    let headers = [("x-forwarded-for", "198.51.100.1")];
+    assert!((0..100).any(|_| server.with("wrong").send("GET", poll, &headers, b"").status == 429));
+    server.reader().send("GET", poll, &headers, b"").expect(404);
 }

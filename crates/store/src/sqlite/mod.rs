@@ -66,6 +66,11 @@ impl Sqlite {
         Self::open_file(File::parse(url)?.existing()).await
     }
 
+    /// Whether the file of a URL exists.
+    pub fn exists(url: &str) -> bool {
+        File::parse(url).is_ok_and(|file| file.path().exists())
+    }
+
     async fn open_file(file: File) -> Result<Self, StoreError> {
         let writer = Arc::new(WriterLock::new(writer_lock::Writer::new(Some(file.prepare().await?))));
         let options = file.options.clone().pragma("query_only", "ON");

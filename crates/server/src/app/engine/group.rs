@@ -122,6 +122,7 @@ impl Group {
             since: &since,
             budget: self.budget.clusters,
             confirmation: write.confirmation,
+            reach: &write.reach,
         };
         let operations = write.operations_on(&self.last).map_err(WriteError::Refused)?;
         let change = self.last.change(&operations, write.rules, guard);

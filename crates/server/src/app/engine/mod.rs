@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use fleet::Fleet;
 use fleet::budget::Recent;
 use fleet::history::WayBack;
+use fleet::identity::Reach;
 use fleet::judge::Confirmation;
 use fleet::kind::CLUSTERS;
 use fleet::log::{Author, Change, Revision};
@@ -77,6 +78,8 @@ pub struct WriteRequest {
     pub rules: Rules,
     pub author: Author,
     pub confirmation: Confirmation,
+    /// How far the caller's writes may reach.
+    pub reach: Reach,
 }
 
 impl WriteRequest {

@@ -39,6 +39,11 @@ pub async fn refuse_unexpected(config: &Config, store: &dyn Store) -> Result<(),
     }
 }
 
+/// Whether the SQLite file of the configuration exists.
+pub fn store_exists(config: &Config) -> bool {
+    Sqlite::exists(&config.database_url)
+}
+
 /// Opens a store that exists already, and creates nothing.
 pub async fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match config.backend {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fleet::Fleet;
+use fleet::identity::Reach;
 use fleet::judge::{Confirmation, Guard};
 use fleet::kind;
 use fleet::log::{Author, Batch, Removed};
@@ -113,6 +114,7 @@ async fn judge(
         since: &crate::before(&author.at, budget.window),
         budget: budget.clusters,
         confirmation: Confirmation::default(),
+        reach: &Reach::Everything,
     };
     let rules = Rules {
         batch: true,

@@ -1,6 +1,7 @@
 //! The addresses that the server listens on: LISTEN_ADDR, and METRICS_ADDR if it is set.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -8,6 +9,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::config::{Config, ConfigError, ConfigErrors};
+use crate::http::tls::Tls;
 use crate::http::{Api, listen};
 use crate::metrics::Metrics;
 
@@ -44,7 +46,13 @@ impl Listeners {
         }
     }
 
-    pub(super) fn serve(self, config: &Config, metrics: &Metrics, stopping: watch::Receiver<bool>) -> Listening {
+    pub(super) fn serve(
+        self,
+        config: &Config,
+        tls: Option<Arc<Tls>>,
+        metrics: &Metrics,
+        stopping: watch::Receiver<bool>,
+    ) -> Listening {
         let max_connections = config.max_connections.unwrap_or(self.room).min(self.room);
         if config.max_connections.is_some_and(|wanted| wanted > max_connections) {
             warn!(
@@ -60,7 +68,7 @@ impl Listeners {
             shed: metrics.connections_shed.clone(),
         };
         let (api, served) = watch::channel(None);
-        let task = tokio::spawn(listen::serve(self.main, served, limit, stopping.clone(), grace));
+        let task = tokio::spawn(listen::serve(self.main, served, limit, tls, stopping.clone(), grace));
         let (metrics_api, served) = watch::channel(None);
         if let Some(listener) = self.metrics {
             let address = listener.local_addr().ok();
@@ -70,7 +78,7 @@ impl Listeners {
                 open: Default::default(),
                 shed: Default::default(),
             };
-            tokio::spawn(listen::serve(listener, served, limit, stopping, grace));
+            tokio::spawn(listen::serve(listener, served, limit, None, stopping, grace));
         }
         Listening {
             api,

@@ -38,7 +38,7 @@ pub(super) async fn run(options: &Options, mirror: Option<&MirrorOptions>) -> Re
     });
     let (stop, stopping) = watch::channel(false);
     // Probes are answered from here on, while a large fleet is still being loaded.
-    let listening = Listeners::bind(config)?.serve(config, &metrics, stopping);
+    let listening = Listeners::bind(config)?.serve(config, settings.tls.clone(), &metrics, stopping);
     let loading = load(&settings, &metrics);
     let (started, following) = tokio::select! {
         loaded = loading => loaded?,
@@ -47,6 +47,7 @@ pub(super) async fn run(options: &Options, mirror: Option<&MirrorOptions>) -> Re
             return Ok(());
         }
     };
+    settings.check_callers(&started.fleet)?;
     let serving = Serving::start(settings, metrics, started, following, &stop, listening);
     let signal = stop_signal.await;
     info!(signal, "stopping: finishing requests in flight");
@@ -91,6 +92,7 @@ impl Serving {
             tokens,
             templates,
             openapi_file,
+            tls,
             ..
         } = settings;
         let Started { store, fleet, reached } = started;
@@ -108,6 +110,9 @@ impl Serving {
         app.mirror = following.as_ref().map(|following| following.status.clone());
         let app = Arc::new(app);
         tokio::spawn(tokens.follow());
+        if let Some(tls) = tls {
+            tokio::spawn(tls.follow(app.metrics.tls_usable.clone()));
+        }
         let snapshot_task = config.snapshot_file.clone().map(|path| {
             let app = app.clone();
             tokio::spawn(async move { snapshot_file::keep_current(app, &path).await })

@@ -3,18 +3,24 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fleet::Fleet;
+use fleet::identity::{Identity, Role};
+
 use crate::app::start;
 use crate::app::templates::Templates;
-use crate::config::{Config, ConfigError, ConfigErrors, Mirror, MirrorOptions, Options};
-use crate::tokens::Tokens;
+use crate::auth::Environment;
+use crate::config::{Backend, Config, ConfigError, ConfigErrors, Mirror, MirrorOptions, Options};
+use crate::http::tls::Tls;
 
 pub(super) struct Settings {
     pub(super) config: Config,
     /// Of a mirror only.
     pub(super) mirror: Option<Mirror>,
-    pub(super) tokens: Arc<Tokens>,
+    pub(super) tokens: Arc<Environment>,
     /// The ResourceSets of TEMPLATES_DIR, or the shipped ones.
     pub(super) templates: Arc<Templates>,
+    /// None: plain HTTP.
+    pub(super) tls: Option<Arc<Tls>>,
     /// The text of OPENAPI_FILE.
     pub(super) openapi_file: Option<String>,
 }
@@ -26,26 +32,55 @@ impl Settings {
         let config = options.check(&mut problems);
         let is_mirror = mirror.is_some();
         let mirror = mirror.and_then(|mirror| mirror.check(options, &mut problems));
-        if !options.has_read_token() {
-            let problem = "is required: the bearer token that clusters and readers send (or AUTH_TOKEN_FILE)";
-            problems.push(ConfigError::new("AUTH_TOKEN", problem));
-        }
-        let tokens = problems.keep(Tokens::load(&config));
+        let tokens = problems.keep(Environment::load(&config));
         if !is_mirror {
             problems.keep(start::check_kind_files(&config));
         }
         let templates = problems.keep(Templates::load(config.templates_dir.as_deref()));
         let openapi_file = problems.keep(config.openapi_file.as_deref().map(read_openapi).transpose());
-        match (tokens, templates, openapi_file) {
-            (Some(tokens), Some(templates), Some(openapi_file)) if problems.is_empty() => Ok(Settings {
+        let tls = problems.keep(config.tls.as_ref().map(Tls::load).transpose());
+        // Identities of the store may take the place of these tokens. That is known when it is loaded.
+        if !options.has_read_token() && (!problems.is_empty() || is_mirror || !may_have_identities(&config)) {
+            problems.push(no_token());
+        }
+        match (tokens, templates, openapi_file, tls) {
+            (Some(tokens), Some(templates), Some(openapi_file), Some(tls)) if problems.is_empty() => Ok(Settings {
                 config,
                 mirror,
                 tokens: Arc::new(tokens),
                 templates: Arc::new(templates),
+                tls: tls.map(Arc::new),
                 openapi_file,
             }),
             _ => Err(problems),
         }
+    }
+}
+
+impl Settings {
+    /// Refuses to serve if nobody could call: there is no token, and no identity that could issue one.
+    pub(super) fn check_callers(&self, fleet: &Fleet) -> Result<(), ConfigError> {
+        let is_admin = |identity: &Arc<Identity>| identity.role == Role::Admin && !identity.tokens.is_empty();
+        let by_certificate = self.config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        match self.config.read_tokens.is_set() || by_certificate || fleet.identities().named().any(is_admin) {
+            true => Ok(()),
+            false => Err(no_token()),
+        }
+    }
+}
+
+fn no_token() -> ConfigError {
+    let problem = "is required: the bearer token that clusters and readers send (or AUTH_TOKEN_FILE, or an admin in the store: \
+                   flux-resourceset identity create)";
+    ConfigError::new("AUTH_TOKEN", problem)
+}
+
+/// Whether the store may hold identities: one that does not exist yet holds none.
+fn may_have_identities(config: &Config) -> bool {
+    match config.backend {
+        Backend::Memory => false,
+        Backend::Sqlite => start::store_exists(config),
+        Backend::Postgres => true,
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::convert::to_openapi;
 use super::schemas::{flag, number, reference};
+use crate::auth::Right;
 use crate::http::observe::MOST_REASON;
-use crate::tokens::Right;
 
 /// The description of one operation.
 #[derive(Debug)]
@@ -205,10 +205,14 @@ impl Operation {
         };
         let (operation, security) = match right {
             None => (operation, json!([])),
-            Some(Right::Read) => (operation, json!([{"read": []}])),
-            Some(Right::Write) => {
-                let operation = operation.problem(403, "The token can only read.");
-                (operation, json!([{"write": []}]))
+            Some(right) => {
+                let scheme = match right {
+                    Right::Write | Right::Administer | Right::Copy => "write",
+                    Right::Known | Right::Poll | Right::Read | Right::Follow | Right::Register => "read",
+                };
+                let roles: Vec<&str> = right.roles().iter().map(|role| role.name()).collect();
+                let detail = format!("The token is not one of a role that may do this: {}.", roles.join(", "));
+                (operation.problem(403, &detail), json!([{scheme: []}]))
             }
         };
         let mut out = json!({

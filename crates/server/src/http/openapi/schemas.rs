@@ -79,6 +79,7 @@ pub fn components(kinds: &Kinds, mode: Mode) -> Map<String, Value> {
         schemas.insert("revision".into(), revision());
         schemas.extend(plan::schemas().map(|(name, schema)| (name.to_owned(), schema)));
         schemas.extend(super::describe::changes::batch_schemas());
+        schemas.extend(super::describe::identities::identity_schemas());
     }
     schemas
 }

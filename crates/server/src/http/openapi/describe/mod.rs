@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod clusters;
 pub mod flux;
+pub mod identities;
 pub mod kinds;
 pub mod name_records;
 pub mod resources;

@@ -5,9 +5,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use fleet::identity::{Role, Token};
+use fleet::log::Digest;
 
-use super::{Actor, Right};
+use super::environment::Owner;
 use crate::config::{ConfigError, ConfigErrors, TokenSource};
 
 /// Shorter tokens can be guessed: 16 random characters are about 80 bits.
@@ -15,8 +16,8 @@ const FEWEST_CHARACTERS: usize = 16;
 
 /// A token, and where it was found.
 pub(super) struct Entry {
-    pub(super) digest: [u8; 32],
-    pub(super) actor: Actor,
+    pub(super) digest: Digest,
+    pub(super) owner: Owner,
     place: Place,
     is_short: bool,
 }
@@ -37,12 +38,12 @@ impl fmt::Display for Place {
 }
 
 impl Entry {
-    fn new(name: &str, token: &str, right: Right, place: Place) -> Self {
+    fn new(name: &str, token: &str, role: Role, place: Place) -> Self {
         Entry {
-            digest: Sha256::digest(token).into(),
-            actor: Actor {
+            digest: Token::digest_of(token.as_bytes()),
+            owner: Owner {
                 name: name.into(),
-                right,
+                role,
             },
             place,
             is_short: token.chars().count() < FEWEST_CHARACTERS,
@@ -54,13 +55,13 @@ impl Entry {
 pub(super) fn read(
     [variable, file_variable]: [&'static str; 2],
     source: &TokenSource,
-    right: Right,
+    role: Role,
     problems: &mut ConfigErrors,
 ) -> Vec<Entry> {
-    let unnamed = if right == Right::Read { "read" } else { "write" };
+    let unnamed = if role == Role::Reader { "read" } else { "write" };
     let mut entries = Vec::new();
     if let Some(token) = &source.token {
-        entries.push(Entry::new(unnamed, token, right, Place::Variable(variable)));
+        entries.push(Entry::new(unnamed, token, role, Place::Variable(variable)));
     }
     if let Some(path) = &source.file {
         let path = Arc::new(path.clone());
@@ -69,7 +70,7 @@ pub(super) fn read(
             let place = Place::Line(path.clone(), *number);
             let problem = |text: &str| ConfigError::new(file_variable, format!("{place}: {text}"));
             if let Some((name, token)) = problems.keep(split(line).map_err(problem)) {
-                entries.push(Entry::new(name.unwrap_or(unnamed), token, right, place));
+                entries.push(Entry::new(name.unwrap_or(unnamed), token, role, place));
             }
         }
     }
@@ -126,11 +127,11 @@ pub(super) fn warnings(entries: &[Entry]) -> Vec<String> {
     let mut seen = HashMap::new();
     for later in entries {
         let earlier = seen.insert(later.digest, later);
-        let Some(earlier) = earlier.filter(|earlier| earlier.actor != later.actor) else {
+        let Some(earlier) = earlier.filter(|earlier| earlier.owner != later.owner) else {
             continue;
         };
-        let (first, second, name) = (&earlier.place, &later.place, &later.actor.name);
-        warnings.push(match earlier.actor.right == later.actor.right {
+        let (first, second, name) = (&earlier.place, &later.place, &later.owner.name);
+        warnings.push(match earlier.owner.role == later.owner.role {
             true => format!("{second}: the same token as {first}; its requests are logged as \"{name}\""),
             false => format!("{second}: the same token as {first}, so it allows writes"),
         });
@@ -176,18 +177,18 @@ mod tests {
         }
     }
 
-    fn warned(lines: &[(Right, &str)]) -> Vec<String> {
+    fn warned(lines: &[(Role, &str)]) -> Vec<String> {
         let path = Arc::new(PathBuf::from("tokens"));
-        let entries = (1..).zip(lines).map(|(number, (right, line))| {
+        let entries = (1..).zip(lines).map(|(number, (role, line))| {
             let (name, token) = split(line).unwrap();
-            Entry::new(name.unwrap_or("read"), token, *right, Place::Line(path.clone(), number))
+            Entry::new(name.unwrap_or("read"), token, *role, Place::Line(path.clone(), number))
         });
         warnings(&entries.collect::<Vec<_>>())
     }
 
     #[test]
     fn short_tokens_and_tokens_in_two_places_are_warned_about_without_showing_them() {
-        use Right::{Read, Write};
+        use Role::{Admin as Write, Reader as Read};
         const LONG: &str = "0123456789abcdef";
         assert_eq!(warned(&[(Read, LONG), (Read, &format!("ann:{LONG}x"))]), [""; 0]);
         // Listed twice with the same effect: no warning.

@@ -1,36 +1,28 @@
-//! Bearer tokens: what each allows, compared in constant time, reloaded when their files change.
-
-mod source;
+//! The tokens of variables and files, compared in constant time, reloaded when the files change.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use sha2::{Digest, Sha256};
+use fleet::identity::Role;
+use fleet::log::Digest;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::{info, warn};
 
-use self::source::Entry;
+use super::source::{self, Entry};
 use crate::config::{Config, ConfigErrors, TokenSource};
-
-/// What a token allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Right {
-    Read,
-    Write,
-}
-
-/// The owner of a valid token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
-    pub name: Arc<str>,
-    pub right: Right,
-}
 
 #[derive(PartialEq, Eq)]
 struct Token {
-    digest: [u8; 32],
-    actor: Actor,
+    digest: Digest,
+    owner: Owner,
+}
+
+/// Whose token it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub name: Arc<str>,
+    pub role: Role,
 }
 
 /// The tokens of the variables and files.
@@ -40,8 +32,8 @@ struct Loaded {
     warnings: Vec<String>,
 }
 
-/// The tokens in force.
-pub struct Tokens {
+/// The tokens of the environment that are in force.
+pub struct Environment {
     current: ArcSwap<Vec<Token>>,
     read: TokenSource,
     write: Option<TokenSource>,
@@ -49,16 +41,16 @@ pub struct Tokens {
     warned: Mutex<Vec<String>>,
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tokens")
+        f.write_str("Environment")
     }
 }
 
-impl Tokens {
+impl Environment {
     /// Reads the tokens that the configuration names.
-    pub fn load(config: &Config) -> Result<Tokens, ConfigErrors> {
-        let tokens = Tokens {
+    pub fn load(config: &Config) -> Result<Environment, ConfigErrors> {
+        let tokens = Environment {
             current: ArcSwap::default(),
             read: config.read_tokens.clone(),
             write: config.write_tokens.clone(),
@@ -83,22 +75,22 @@ impl Tokens {
 
     fn read_sources(&self) -> Result<Loaded, ConfigErrors> {
         // Without CRUD_AUTH_TOKEN, the tokens for reading may write.
-        let right = if self.write.is_some() {
-            Right::Read
+        let role = if self.write.is_some() {
+            Role::Reader
         } else {
-            Right::Write
+            Role::Admin
         };
         let mut problems = ConfigErrors::default();
-        let mut entries = source::read(["AUTH_TOKEN", "AUTH_TOKEN_FILE"], &self.read, right, &mut problems);
+        let mut entries = source::read(["AUTH_TOKEN", "AUTH_TOKEN_FILE"], &self.read, role, &mut problems);
         if let Some(write) = &self.write {
             let variables = ["CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_FILE"];
-            entries.extend(source::read(variables, write, Right::Write, &mut problems));
+            entries.extend(source::read(variables, write, Role::Admin, &mut problems));
         }
         problems.into_result()?;
         let warnings = source::warnings(&entries);
         let tokens = entries
             .into_iter()
-            .map(|Entry { digest, actor, .. }| Token { digest, actor });
+            .map(|Entry { digest, owner, .. }| Token { digest, owner });
         Ok(Loaded {
             tokens: tokens.collect(),
             warnings,
@@ -115,19 +107,18 @@ impl Tokens {
         self.current.store(Arc::new(loaded.tokens));
     }
 
-    /// The owner of a token. Compares every token, so that the time reveals nothing. If a token is listed twice, the last entry
+    /// The owner of the token with this digest. Compares every token, so that the time reveals nothing. If a token is listed twice, the last entry
     /// counts: that is the one that may write.
-    pub fn check(&self, token: &[u8]) -> Option<Actor> {
-        let digest: [u8; 32] = Sha256::digest(token).into();
+    pub fn owner(&self, digest: &Digest) -> Option<Owner> {
         let tokens = self.current.load();
         let mut found = u32::MAX;
         for (n, candidate) in (0u32..).zip(tokens.iter()) {
-            let equal: Choice = candidate.digest.ct_eq(&digest);
+            let equal: Choice = candidate.digest.0.ct_eq(&digest.0);
             found = u32::conditional_select(&found, &n, equal);
         }
         tokens
             .get(usize::try_from(found).ok()?)
-            .map(|token| token.actor.clone())
+            .map(|token| token.owner.clone())
     }
 
     /// Reloads the token files whenever they change. While a file cannot be used, the tokens stay as they are.

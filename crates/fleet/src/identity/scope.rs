@@ -1,0 +1,147 @@
+//! Whether a change stays within the scope of who asks for it. It is checked on the effect, so that every kind of write is covered:
+//! batches, cascades, rollback and undo.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{IDENTITIES, OperatorScope, cluster_of};
+use crate::document::Document;
+use crate::effect::Effect;
+use crate::kind::{CLUSTERS, KINDS, name_record};
+use crate::log::Change;
+use crate::refusal::{Reason, Refusal, some_of};
+use crate::selector::Selector;
+use crate::snapshot::Fleet;
+
+/// How far the writes of a caller may reach.
+#[derive(Clone, Debug, Default)]
+pub enum Reach {
+    #[default]
+    Everything,
+    Within(Arc<OperatorScope>),
+}
+
+/// Refuses changes beyond the scope of an operator. `effect` has every cluster whose reply changes.
+pub fn judge_scope(
+    scope: &OperatorScope,
+    before: &Fleet,
+    after: &Fleet,
+    changes: &[Change],
+    effect: &Effect,
+) -> Result<(), Refusal> {
+    let unreadable = |error| {
+        Refusal::new(
+            Reason::OutOfScope,
+            format!("the selector of the scope cannot be used: {error}"),
+        )
+    };
+    let selector = Selector::parse(&scope.clusters).map_err(unreadable)?;
+    let judge = Judge {
+        scope,
+        selector: &selector,
+        fleets: [before, after],
+        written: changes
+            .iter()
+            .filter(|change| &*change.kind == CLUSTERS)
+            .map(|change| &change.id)
+            .collect(),
+    };
+    let outside = changes.iter().filter(|change| !judge.covers(change));
+    let (mut clusters, mut documents) = (BTreeSet::new(), Vec::new());
+    for change in outside {
+        match &*change.kind {
+            CLUSTERS => drop(clusters.insert(change.id.to_string())),
+            kind => documents.push(format!("{kind}/{}", change.id)),
+        }
+    }
+    let changed = effect.clusters.iter();
+    for cluster in changed.filter(|cluster| cluster.deleted || !cluster.inputs.is_empty()) {
+        let ids = cluster.before.iter().chain([&cluster.id]);
+        clusters.extend(ids.filter(|id| !judge.has_cluster(id)).map(ToString::to_string));
+    }
+    if clusters.is_empty() && documents.is_empty() {
+        return Ok(());
+    }
+    let clusters: Vec<String> = clusters.into_iter().collect();
+    Err(refusal(scope, clusters, documents))
+}
+
+/// The most clusters and documents that a refusal lists.
+const MOST_LISTED: usize = 20;
+
+fn refusal(scope: &OperatorScope, mut clusters: Vec<String>, mut documents: Vec<String>) -> Refusal {
+    let mut parts = Vec::new();
+    if !clusters.is_empty() {
+        parts.push(format!("the clusters {}", some_of(&clusters)));
+    }
+    if !documents.is_empty() {
+        parts.push(format!("the documents {}", some_of(&documents)));
+    }
+    let kinds = match scope.kinds.as_slice() {
+        [] => "no other kinds".to_owned(),
+        kinds => kinds.join(", "),
+    };
+    let detail = format!(
+        "the write reaches beyond your scope (clusters {}; {kinds}): it changes {}",
+        scope.clusters,
+        parts.join(" and ")
+    );
+    clusters.truncate(MOST_LISTED);
+    documents.truncate(MOST_LISTED);
+    let mut refusal = Refusal::new(Reason::OutOfScope, detail);
+    refusal.clusters = clusters;
+    refusal.resources = documents;
+    refusal
+}
+
+struct Judge<'a> {
+    scope: &'a OperatorScope,
+    selector: &'a Selector,
+    fleets: [&'a Fleet; 2],
+    /// The clusters that the write changes.
+    written: BTreeSet<&'a Arc<str>>,
+}
+
+impl Judge<'_> {
+    fn covers(&self, change: &Change) -> bool {
+        match &*change.kind {
+            CLUSTERS => self.has_cluster(&change.id),
+            KINDS => false,
+            IDENTITIES => cluster_of(&change.id).is_some_and(|cluster| self.has_cluster(cluster)),
+            kind if name_record(kind).is_some() => self.has_name(kind, &change.id),
+            kind => self.scope.kinds.iter().any(|own| own == kind),
+        }
+    }
+
+    /// Whether a cluster is in scope, before and after. One that is in neither fleet is not: nothing says what it was.
+    fn has_cluster(&self, id: &str) -> bool {
+        let mut exists = false;
+        let in_scope = self
+            .fleets
+            .iter()
+            .all(|fleet| match (fleet.cluster(id), fleet.kinds().clusters()) {
+                (Some(cluster), Some(kind)) => {
+                    exists = true;
+                    self.selector.on(kind).matches(cluster)
+                }
+                _ => true,
+            });
+        exists && in_scope
+    }
+
+    /// Whether the record of a DNS name follows from a cluster that the write changes. That cluster is judged itself.
+    fn has_name(&self, kind: &str, dns: &str) -> bool {
+        let records = self.fleets.iter().filter_map(|fleet| fleet.document(kind, dns));
+        let mut owners = records.filter_map(|record: Document| record.body.field("cluster_id"));
+        let taker = |fleet: &&Fleet| {
+            fleet
+                .cluster_at(dns)
+                .is_some_and(|cluster| self.written.contains(&cluster.document().id))
+        };
+        owners.any(|owner| {
+            owner
+                .as_str()
+                .is_some_and(|owner| self.written.iter().any(|id| &***id == owner))
+        }) || self.fleets.iter().any(taker)
+    }
+}

@@ -1,0 +1,112 @@
+//! A limit on failed authentications, per address and per token that has expired. A caller with a valid token is never limited: the token is checked
+//! first, which costs one hash.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fleet::identity::TokenId;
+
+/// How many failures are answered as such before the rest is told to wait, and how fast the allowance comes back.
+const ALLOWED: f64 = 500.0;
+const PER_SECOND: f64 = 10.0;
+/// The most addresses and tokens that are remembered. Beyond, those whose allowance is back are forgotten, and then all.
+const MOST: usize = 20_000;
+
+/// The failures of late.
+#[derive(Debug, Default)]
+pub struct Failures {
+    addresses: Buckets<IpAddr>,
+    expired: Buckets<TokenId>,
+}
+
+impl Failures {
+    /// Counts a failure. If there were too many, the time to wait.
+    pub fn count(&self, address: Option<IpAddr>, expired: Option<TokenId>) -> Option<Duration> {
+        let now = Instant::now();
+        let address = address.and_then(|address| self.addresses.take(network(address), now));
+        let expired = expired.and_then(|token| self.expired.take(token, now));
+        address.max(expired)
+    }
+}
+
+/// Clients with IPv6 have a whole /64 each.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            [a, b, c, d, 0, 0, 0, 0].into()
+        }
+    }
+}
+
+/// An allowance per key.
+#[derive(Debug)]
+struct Buckets<K>(Mutex<HashMap<K, (f64, Instant)>>);
+
+impl<K> Default for Buckets<K> {
+    fn default() -> Self {
+        Buckets(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> Buckets<K> {
+    /// Takes one from the allowance. If there is none, the time until there is.
+    fn take(&self, key: K, now: Instant) -> Option<Duration> {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MOST && !buckets.contains_key(&key) {
+            buckets.retain(|_, (left, since)| refilled(*left, now - *since) < ALLOWED);
+            if buckets.len() >= MOST {
+                buckets.clear();
+            }
+        }
+        let (left, since) = buckets.entry(key).or_insert((ALLOWED, now));
+        *left = refilled(*left, now - *since);
+        *since = now;
+        if *left >= 1.0 {
+            *left -= 1.0;
+            return None;
+        }
+        Some(Duration::from_secs_f64((1.0 - *left) / PER_SECOND))
+    }
+}
+
+fn refilled(left: f64, time: Duration) -> f64 {
+    (left + time.as_secs_f64() * PER_SECOND).min(ALLOWED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_is_used_up_and_comes_back() {
+        let (buckets, start) = (Buckets::default(), Instant::now());
+        let refused = (0..600).filter(|_| buckets.take("a", start).is_some()).count();
+        assert_eq!(refused, 100);
+        assert_eq!(buckets.take("b", start), None, "others have their own");
+        let wait = buckets.take("a", start).unwrap();
+        assert!(wait <= Duration::from_secs(1), "{wait:?}");
+        assert_eq!(buckets.take("a", start + Duration::from_secs(2)), None);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let (buckets, start) = (Buckets::default(), Instant::now());
+        for n in 0..3 * MOST {
+            buckets.take(n, start);
+        }
+        assert!(buckets.0.lock().unwrap().len() <= MOST);
+    }
+
+    #[test]
+    fn addresses_of_one_network_share_an_allowance() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff"));
+        assert_ne!(of("2001:db8:0:1::1"), of("2001:db8::1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}

@@ -1,0 +1,63 @@
+//! The address of a client: of the connection, or, behind a trusted proxy, the one that the proxy reports.
+
+use std::net::IpAddr;
+
+use axum::http::{Extensions, HeaderMap, HeaderName};
+use ipnet::IpNet;
+
+static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(pub IpAddr);
+
+/// The address of the client of a request. `proxies` are trusted: the last address before them in `X-Forwarded-For` counts.
+pub fn client_address(extensions: &Extensions, headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
+    let PeerAddress(peer) = *extensions.get::<PeerAddress>()?;
+    let is_proxy = |address: &IpAddr| proxies.iter().any(|network| network.contains(&address.to_canonical()));
+    let mut client = peer.to_canonical();
+    let lines: Vec<&str> = headers
+        .get_all(&FORWARDED_FOR)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    let mut hops = lines.iter().flat_map(|line| line.split(',')).map(str::trim).rev();
+    while is_proxy(&client) {
+        // What is not an address was not written by our proxy.
+        let Some(hop) = hops.next().and_then(|hop| hop.parse::<IpAddr>().ok()) else {
+            break;
+        };
+        client = hop.to_canonical();
+    }
+    Some(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_trusted_proxy_reports_counts() {
+        let proxies: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "192.0.2.7/32".parse().unwrap()];
+        for (peer, forwarded, expected) in [
+            ("203.0.113.5", &[][..], "203.0.113.5"),
+            // A client that is no proxy may write what it likes.
+            ("203.0.113.5", &["1.1.1.1"], "203.0.113.5"),
+            ("10.0.0.1", &["198.51.100.9"], "198.51.100.9"),
+            ("10.0.0.1", &["1.1.1.1, 198.51.100.9"], "198.51.100.9"),
+            ("10.0.0.1", &["1.1.1.1", "198.51.100.9, 192.0.2.7"], "198.51.100.9"),
+            ("10.0.0.1", &["nonsense"], "10.0.0.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("::ffff:10.0.0.1", &["198.51.100.9"], "198.51.100.9"),
+        ] {
+            let mut extensions = Extensions::new();
+            extensions.insert(PeerAddress(peer.parse().unwrap()));
+            let mut headers = HeaderMap::new();
+            for line in forwarded {
+                headers.append(&FORWARDED_FOR, line.parse().unwrap());
+            }
+            let found = client_address(&extensions, &headers, &proxies);
+            assert_eq!(found, Some(expected.parse().unwrap()), "{peer} {forwarded:?}");
+        }
+    }
+}
