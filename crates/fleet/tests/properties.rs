@@ -951,35 +951,37 @@ fn switching() -> BoxedStrategy<Vec<Value>> {
     prop_oneof![3 => vec(one.clone(), 1), 1 => vec(one, 2..4)].boxed()
 }
 
+/// The object that an input becomes, with the fields that it is made anew for.
+type Object = (String, BTreeMap<String, Value>);
+
 /// The clusters that lose something, computed from their replies and the kind's rules.
 fn losing_by_the_replies(before: &Fleet, after: &Fleet) -> BTreeSet<String> {
-    let objects =
-        |fleet: &Fleet, dns: &str, path: &str| -> BTreeMap<String, Option<(String, BTreeMap<String, Value>)>> {
-            let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
-            let kind = fleet.kinds().at_path(path);
-            inputs
-                .filter(|input| {
-                    let off = &kind.unwrap().flux.off;
-                    off.is_empty() || off.iter().any(|(field, value)| input[field] != *value)
-                })
-                .map(|input| {
-                    let matches = |rule: &&Render| {
-                        let mut when = rule.when.iter();
-                        when.all(|(field, pattern)| input[field].as_str().is_some_and(|text| pattern.is_match(text)))
+    let objects = |fleet: &Fleet, dns: &str, path: &str| -> BTreeMap<String, Option<Object>> {
+        let inputs = told(fleet, dns, path).unwrap_or_default().into_iter();
+        let kind = fleet.kinds().at_path(path);
+        inputs
+            .filter(|input| {
+                let off = &kind.unwrap().flux.off;
+                off.is_empty() || off.iter().any(|(field, value)| input[field] != *value)
+            })
+            .map(|input| {
+                let matches = |rule: &&Render| {
+                    let mut when = rule.when.iter();
+                    when.all(|(field, pattern)| input[field].as_str().is_some_and(|text| pattern.is_match(text)))
+                };
+                let object = kind.unwrap().flux.renders.iter().find(matches).map(|rule| {
+                    let elsewhere = |(field, default): &(&String, &Option<String>)| {
+                        let default = default.as_ref().map_or(&Value::Null, |default| &input[default]);
+                        !input[*field].is_null() && input[*field] != *default
                     };
-                    let object = kind.unwrap().flux.renders.iter().find(matches).map(|rule| {
-                        let elsewhere = |(field, default): &(&String, &Option<String>)| {
-                            let default = default.as_ref().map_or(&Value::Null, |default| &input[default]);
-                            !input[*field].is_null() && input[*field] != *default
-                        };
-                        let places = rule.recreated_on.iter().filter(elsewhere);
-                        let places = places.map(|(field, _)| (field.clone(), input[field].clone()));
-                        (rule.object.clone(), places.collect())
-                    });
-                    (input["id"].as_str().unwrap().to_owned(), object)
-                })
-                .collect()
-        };
+                    let places = rule.recreated_on.iter().filter(elsewhere);
+                    let places = places.map(|(field, _)| (field.clone(), input[field].clone()));
+                    (rule.object.clone(), places.collect())
+                });
+                (input["id"].as_str().unwrap().to_owned(), object)
+            })
+            .collect()
+    };
     let loses = |dns: &str, path: &str| {
         let (had, has) = (objects(before, dns, path), objects(after, dns, path));
         had.iter().any(|(id, object)| has.get(id) != Some(object))

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use fleet::identity::{Token, TokenId};
+use fleet::identity::{IDENTITIES, Token, TokenId};
 use fleet::log::Author;
 use tracing::{debug, info};
 
@@ -136,6 +136,8 @@ pub fn authorize(app: &App, headers: &HeaderMap, extensions: &Extensions, needed
         (None, None) => Err(Unknown::Missing),
     };
     match known {
+        // The token may be one of an identity that cannot be read.
+        Err(Unknown::Invalid) if fleet.is_damaged(IDENTITIES) => Err(Problem::damaged()),
         Err(unknown) => {
             count(unknown.label());
             let token = headers.get(AUTHORIZATION).filter(|_| unknown == Unknown::Expired);

@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleet::log::{Batch, Head, Revision};
+use fleet::identity::IDENTITIES;
+use fleet::log::{Batch, Change, Head, Revision};
 use fleet::snapshot::unique_of;
 use jiff::Timestamp;
 use store::{CommitError, Store, StoreError};
@@ -300,6 +301,11 @@ fn batches(head: Head, events: &[Vec<u8>]) -> Result<(Head, Vec<Batch>), String>
             read_revision(event).map_err(|error| format!("it sent an event that is not a revision: {error}"))?;
         if record.revision != head.revision.next() {
             return Err(format!("it sent revision {} after {}", record.revision, head.revision));
+        }
+        let is_hidden =
+            |change: &Change| &*change.kind == IDENTITIES && change.before.is_none() && change.after.is_none();
+        if record.changes.iter().any(is_hidden) {
+            return Err("it hides identities from this token: give the mirror a token of the role mirror".to_owned());
         }
         if record.chained(head.digest) != record.digest {
             return Err(format!(
