@@ -34,9 +34,9 @@ for every cluster.
 
 **Safety.** A write that depends on data that was read sends the version of that data. If the version has changed, the command reads
 again or refuses. `--dry-run` shows the effect of any write on the clusters, and `--if-plan DIGEST` makes exactly these changes or
-none. At a terminal, `apply`, `rollback` and `undo` show their plan and ask; every other write does so if it reaches more than one
-cluster or removes something. `--yes` skips the question. Without a terminal, `--yes` is needed to remove something: for `apply`,
-`rollback` and `undo` from any cluster, for other writes from more than one. A write that removes something from more clusters than
+none. At a terminal, `apply`, `rollback`, `undo` and `redo` show their plan and ask; every other write does so if it reaches more
+than one cluster or removes something. `--yes` skips the question. Without a terminal, `--yes` is needed to remove something: for
+`apply`, `rollback`, `undo` and `redo` from any cluster, for other writes from more than one. A write that removes something from more clusters than
 the server's removal budget is refused until `--confirm-removals N` gives their number. `undo` undoes the last revision.
 ";
 
