@@ -6,8 +6,8 @@ use clap::{Args as _, Command, Subcommand};
 
 use crate::args::Global;
 use crate::commands::{
-    apply, changes, completion, components, config, delete, demo, diff, edit, export, get, history, inputs, kind, man,
-    plan, redo, render, resource, rollback, undo,
+    apply, changes, completion, components, config, delete, demo, describe, diff, edit, export, get, history, inputs,
+    kind, label, man, plan, redo, render, resource, rollback, undo,
 };
 use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
@@ -37,8 +37,12 @@ Exit codes:
 /// The commands that do not depend on the kinds.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BuiltIn {
-    /// Show the resources of a kind, or one of them
+    /// Show the resources of a kind, or some of them
+    #[command(after_help = get::AFTER_HELP)]
     Get(get::GetArgs),
+    /// Show everything about a resource on one page
+    #[command(after_help = describe::AFTER_HELP)]
+    Describe(describe::DescribeArgs),
     /// Show what `apply` would change, and the effect on the clusters
     #[command(after_help = plan::after_help())]
     Plan(plan::PlanArgs),
@@ -59,12 +63,15 @@ pub(crate) enum BuiltIn {
     Redo(redo::RedoArgs),
     /// Write the fleet, or part of it, as documents for `apply`
     Export(export::ExportArgs),
-    /// Delete a resource, or the resources that documents name
-    #[command(after_help = NAMED_HELP)]
+    /// Delete resources: by name, by selector, or those that documents name
+    #[command(after_help = delete::after_help())]
     Delete(delete::DeleteArgs),
     /// Change a resource in $EDITOR
     #[command(after_help = NAMED_HELP)]
     Edit(edit::EditArgs),
+    /// Set or remove labels
+    #[command(after_help = label::after_help())]
+    Label(label::LabelArgs),
     /// Show the audit log: who changed what, when and why
     #[command(after_help = changes::AFTER_HELP)]
     Changes(changes::ChangesArgs),

@@ -13,6 +13,7 @@ use ureq::tls::{Certificate, TlsConfig};
 use crate::config::{Access, REDACTED, redacted, user_info};
 use crate::error::{ApiError, Problem};
 use crate::plan::whole::{self, Objects};
+use crate::scheme::{WrongScheme, tls_error};
 
 /// A document and its version.
 #[derive(Clone, Debug)]
@@ -252,10 +253,14 @@ impl Client {
 }
 
 fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Result<Reply, ApiError> {
-    let unreachable = |error: &ureq::Error| ApiError::Unreachable {
-        url: redacted(url),
-        detail: describe(url, error),
-        untrusted: is_untrusted(error),
+    let unreachable = |error: &ureq::Error| match WrongScheme::find(url, error) {
+        Some(wrong) => wrong_scheme(url, &wrong),
+        None => ApiError::Unreachable {
+            url: redacted(url),
+            detail: describe(url, error),
+            untrusted: is_untrusted(error),
+            instead: None,
+        },
     };
     let mut response = result.map_err(|error| unreachable(&error))?;
     let header = |name: &str| {
@@ -288,19 +293,26 @@ fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Resul
             url: redacted(url),
             detail: format!("it redirects ({status}), and tokens are not sent to another address"),
         }),
-        _ => Err(ApiError::Problem(Box::new(Problem::read(status, &body)))),
+        _ => Err(match WrongScheme::in_answer(url, status, &body) {
+            Some(wrong) => wrong_scheme(url, &wrong),
+            None => ApiError::Problem(Box::new(Problem::read(status, &body))),
+        }),
+    }
+}
+
+fn wrong_scheme(url: &str, wrong: &WrongScheme) -> ApiError {
+    ApiError::Unreachable {
+        url: redacted(url),
+        detail: wrong.detail.to_owned(),
+        untrusted: false,
+        instead: Some(redacted(&wrong.address)),
     }
 }
 
 /// Whether the certificate of the server is from an unknown authority. Other errors of certificates explain themselves.
 fn is_untrusted(error: &ureq::Error) -> bool {
-    let tls = match error {
-        ureq::Error::Rustls(error) => Some(error),
-        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
-        _ => None,
-    };
     let unknown = rustls::CertificateError::UnknownIssuer;
-    matches!(tls, Some(rustls::Error::InvalidCertificate(error)) if *error == unknown)
+    matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(error)) if *error == unknown)
 }
 
 fn describe(url: &str, error: &ureq::Error) -> String {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use fleet::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Failure};
@@ -70,6 +71,16 @@ impl File {
         let wrong = |detail: String| Failure::new(Code::Usage, format!("{}: {detail}", path.display()));
         let value = fleet::yaml::parse(&text).map_err(wrong)?;
         serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// The failure about a context that does not exist.
+    pub(crate) fn unknown(&self, name: &str) -> Failure {
+        let failure = Failure::new(Code::NotFound, format!("there is no context \"{name}\""));
+        let like = did_you_mean(name, self.contexts.keys().map(String::as_str));
+        failure.hint(like.unwrap_or_else(|| match self.contexts.is_empty() {
+            true => format!("there is none; `config set-context {name} --url URL` adds it"),
+            false => "`config get-contexts` lists the contexts".to_owned(),
+        }))
     }
 
     /// Writes the file. Only its owner can read it, and a crash leaves the old file.
@@ -215,10 +226,7 @@ impl Access {
             None => None,
             Some(name) => match file.contexts.get(name) {
                 Some(context) => Some((name, context)),
-                None => {
-                    let failure = Failure::new(Code::NotFound, format!("there is no context \"{name}\""));
-                    return Err(failure.hint("`flux-resourceset-cli config get-contexts` lists the contexts"));
-                }
+                None => return Err(file.unknown(name)),
             },
         };
         let environment = |name: &str| if named.is_some() { None } else { set(name) };

@@ -27,6 +27,17 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// Whether the help of the command explains the right usage.
     pub(crate) in_help: bool,
+    /// The name that was not found, to look for what was probably meant.
+    pub(crate) subject: Option<Box<Subject>>,
+}
+
+/// A name that a command failed about.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    /// There is no such resource.
+    Resource { kind: String, id: String },
+    /// It matches no cluster.
+    Selector(String),
 }
 
 impl Failure {
@@ -37,6 +48,7 @@ impl Failure {
             details: Vec::new(),
             hint: None,
             in_help: false,
+            subject: None,
         }
     }
 
@@ -64,6 +76,14 @@ impl Failure {
         self
     }
 
+    /// Adds the name that was not found.
+    #[must_use]
+    pub(crate) fn about(mut self, kind: &str, id: &str) -> Self {
+        let (kind, id) = (kind.to_owned(), id.to_owned());
+        self.subject = Some(Box::new(Subject::Resource { kind, id }));
+        self
+    }
+
     /// A file that cannot be read or written.
     pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Self {
         Failure::new(Code::Usage, format!("{}: {}", path.display(), plain(error)))
@@ -86,6 +106,8 @@ pub(crate) enum ApiError {
         url: String,
         detail: String,
         untrusted: bool,
+        /// The address with the right scheme, if this one has the wrong one.
+        instead: Option<String>,
     },
     /// The request was not sent: there is no address, or no token.
     Unconfigured(Failure),
@@ -115,6 +137,9 @@ pub(crate) struct Problem {
     /// Where the token that was sent came from.
     pub(crate) token: String,
 }
+
+/// How the API says that a deletion can remove references too.
+const CASCADE: &str = "cascade=true";
 
 /// The first names, and how many more there are.
 fn first_of(all: &[String]) -> String {
@@ -178,6 +203,15 @@ impl Problem {
                 let parts: Vec<&str> = parts.filter(|part| !part.contains("X-Confirm-Removals")).collect();
                 (parts.join("; "), details)
             }
+            // That is a parameter of the API; the commands that have it name their flag.
+            "in-use" => {
+                let plain = |text: &str| {
+                    let parts: Vec<&str> = text.split("; ").filter(|part| !part.contains(CASCADE)).collect();
+                    parts.join("; ")
+                };
+                let details = details.into_iter().map(|(place, detail)| (place, plain(&detail)));
+                (plain(&self.detail), details.collect())
+            }
             "conflict" => {
                 name_all("changed since", &self.resources);
                 (self.detail, details)
@@ -192,9 +226,9 @@ impl Problem {
             (403, _) => "writes need the write token: set FLUX_API_WRITE_TOKEN, or the write token of the context",
             (_, "stale") => "someone else has changed it; run the command again",
             (_, "protected") => {
-                let id = self.clusters.first().map_or("ID", String::as_str);
+                let id = self.clusters.first()?;
                 return Some(format!(
-                    "remove the protection first: cluster update {id} --protected=false"
+                    "remove the protection first: `cluster update {id} --protected=false`"
                 ));
             }
             (_, "removal-budget") => {
@@ -226,6 +260,11 @@ impl ApiError {
         self
     }
 
+    /// Whether a deletion is refused only because of references, which a cascade removes. It does not remove dependencies.
+    pub(crate) fn can_cascade(&self) -> bool {
+        matches!(self, ApiError::Problem(problem) if problem.name == "in-use" && problem.detail.contains(CASCADE))
+    }
+
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
             ApiError::Problem(problem) => Some(problem.status),
@@ -250,16 +289,23 @@ impl From<ApiError> for Failure {
                 failure.hint = hint;
                 failure
             }
-            ApiError::Unreachable { url, detail, untrusted } => {
-                Failure::new(Code::Unreachable, format!("cannot reach {url}: {detail}")).hint(match untrusted {
-                    true => {
-                        "the system does not trust this certificate; set SSL_CERT_FILE to a file with its authority"
+            ApiError::Unreachable {
+                url,
+                detail,
+                untrusted,
+                instead,
+            } => Failure::new(Code::Unreachable, format!("cannot reach {url}: {detail}")).hint(
+                match (instead, untrusted) {
+                    (Some(address), _) => format!("use {address}"),
+                    (None, true) => {
+                        "the system does not trust this certificate; set SSL_CERT_FILE to a file with its authority".to_owned()
                     }
-                    false => {
+                    (None, false) => {
                         "check FLUX_API_URL or `flux-resourceset-cli config current-context`, and that the server is running"
+                            .to_owned()
                     }
-                })
-            }
+                },
+            ),
             ApiError::Unconfigured(failure) | ApiError::Declined(failure) => failure,
             ApiError::Foreign { url, detail } => {
                 Failure::refused(format!("{url} is not the API of flux-resourceset: {detail}")).hint("check FLUX_API_URL")

@@ -15,7 +15,9 @@ mod output;
 mod plan;
 mod plan_file;
 mod process;
+mod scheme;
 mod session;
+mod suggest;
 mod view;
 
 use std::env;
@@ -90,7 +92,7 @@ fn run_with_kinds(given: &[String]) -> ExitCode {
     let outcome = match (client, failure, matches.subcommand()) {
         (Some(client), None, Some((family, matches))) => {
             let session = Session::new(&client, &printer, Some(kinds));
-            resource::run(&session, family, matches)
+            resource::run(&session, family, matches).map_err(|failure| suggest::improve(&session, failure))
         }
         (_, Some(failure), _) => Err(failure),
         _ => Err(Failure::usage("a command is expected")),
@@ -100,7 +102,8 @@ fn run_with_kinds(given: &[String]) -> ExitCode {
 
 fn globals(matches: &ArgMatches) -> Result<(Printer, Global), clap::Error> {
     let global = Global::from_arg_matches(matches)?;
-    Ok((Printer::new(global.output.clone()), global))
+    let printer = Printer::new(global.output.clone()).without_headings(global.no_headers);
+    Ok((printer, global))
 }
 
 /// Prints what clap found: help on stdout with code 0, errors on stderr with code 2.

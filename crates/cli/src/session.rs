@@ -2,12 +2,14 @@
 
 use std::cell::OnceCell;
 
+use fleet::kind::CLUSTERS;
 use serde_json::{Value, json};
 
 use crate::args::WriteArgs;
+use crate::cli::family_name;
 use crate::client::{Client, Operation};
 use crate::confirm::{Asks, Proposal};
-use crate::error::{ApiError, Code, Failure};
+use crate::error::{ApiError, Code, Failure, Subject};
 use crate::kinds::{Kind, Kinds};
 use crate::output::{Printer, Table, Tone};
 use crate::plan::Plan;
@@ -152,6 +154,7 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
             rest => format!("{} {rest}", operation.label),
         })
     };
+    failure.subject = subject(operations, &failure).map(Box::new);
     if failure.details.iter().any(|(pointer, _)| pointer.ends_with("/cluster")) {
         failure = failure.or_hint(|| "`cluster list` lists the clusters".to_owned());
     }
@@ -181,19 +184,50 @@ pub(crate) fn blame(operations: &[Operation], error: ApiError) -> Failure {
     failure
 }
 
+/// The name that a refused operation failed about.
+fn subject(operations: &[Operation], failure: &Failure) -> Option<Subject> {
+    let (pointer, detail) = failure.details.first()?;
+    let (n, place) = pointer.strip_prefix("/operations/")?.split_once('/')?;
+    let body = &operations.get(n.parse::<usize>().ok()?)?.body;
+    let resource = |kind: &str, id: &Value| {
+        let (kind, id) = (kind.to_owned(), text(id).to_owned());
+        Some(Subject::Resource { kind, id })
+    };
+    match place {
+        "selector" if detail.ends_with("matches no cluster") => {
+            Some(Subject::Selector(text(&body["selector"]).to_owned()))
+        }
+        "cluster" if failure.code == Code::NotFound => resource(CLUSTERS, &body["cluster"]),
+        "id" if failure.code == Code::NotFound => resource(text(&body["kind"]), &body["id"]),
+        _ => None,
+    }
+}
+
 /// Adds a hint to a "not found" of a resource.
-pub(crate) fn missing(failure: Failure, kind: &Kind) -> Failure {
-    hint_if_not_found(failure, || format!("`{} list` lists all of them", kind.command))
+pub(crate) fn missing(failure: Failure, kind: &Kind, id: &str) -> Failure {
+    not_found(failure, &kind.name, id, || {
+        format!("`{} list` lists all of them", family_name(kind))
+    })
+}
+
+/// The same for a cluster, also for one at a revision.
+pub(crate) fn missing_cluster(failure: Failure, id: &str) -> Failure {
+    not_found(failure, CLUSTERS, id, || "`cluster list` lists the clusters".to_owned())
+}
+
+fn not_found(failure: Failure, kind: &str, id: &str, hint: impl FnOnce() -> String) -> Failure {
+    let is_about_it = failure.message.contains(&format!("\"{id}\""));
+    match failure.code {
+        Code::NotFound if is_about_it => failure.or_hint(hint).about(kind, id),
+        Code::NotFound => unknown_revision(failure),
+        _ => failure,
+    }
 }
 
 /// Adds a hint to a "not found" of a revision.
 pub(crate) fn unknown_revision(failure: Failure) -> Failure {
-    hint_if_not_found(failure, || "`changes` lists the revisions".to_owned())
-}
-
-fn hint_if_not_found(failure: Failure, hint: impl FnOnce() -> String) -> Failure {
     match failure.code {
-        Code::NotFound => failure.or_hint(hint),
+        Code::NotFound => failure.or_hint(|| "`changes` lists the revisions".to_owned()),
         _ => failure,
     }
 }

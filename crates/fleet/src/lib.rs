@@ -21,6 +21,7 @@ pub mod json;
 pub mod judge;
 pub mod kind;
 pub mod log;
+pub mod nearest;
 pub mod operation;
 pub mod overwrites;
 pub mod patch;

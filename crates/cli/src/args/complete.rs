@@ -1,5 +1,6 @@
 //! Completion of values. Errors are silent: a shell has no place to show them.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 
@@ -14,7 +15,16 @@ use crate::session::text;
 /// Completes ids of a kind.
 pub(crate) fn ids(kind: &str) -> ArgValueCompleter {
     let kind = kind.to_owned();
-    ArgValueCompleter::new(move |current: &OsStr| starting_with(current, &ids_of(&kind)))
+    ArgValueCompleter::new(move |current: &OsStr| {
+        // The kind may stand before the id, as in `cluster get clusters/demo-cluster-01`.
+        let prefix = current.to_string_lossy();
+        let prefix = prefix
+            .split_once('/')
+            .map(|(kind, _)| format!("{kind}/"))
+            .unwrap_or_default();
+        let ids: Vec<String> = ids_of(&kind).into_iter().map(|id| prefix.clone() + &id).collect();
+        starting_with(current, &ids)
+    })
 }
 
 /// Completes ids of clusters.
@@ -22,11 +32,61 @@ pub(crate) fn cluster_ids() -> ArgValueCompleter {
     ids(CLUSTERS)
 }
 
+/// Completes output formats.
+pub(crate) fn formats() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let formats = ["json", "yaml", "name", "table", "wide", "jsonpath=", "custom-columns="];
+        starting_with(current, &formats.map(str::to_owned))
+    })
+}
+
 /// Completes the commands of kinds.
 pub(crate) fn kind_names() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let commands: Vec<String> = kinds().iter().map(|kind| kind.command.clone()).collect();
         starting_with(current, &commands)
+    })
+}
+
+/// Completes the commands of kinds; after a slash, the ids: `cluster/demo-cluster-01`.
+pub(crate) fn resources() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let kinds = kinds();
+        let current = current.to_string_lossy();
+        let names: Vec<String> = match current.split_once('/') {
+            None => kinds.iter().map(|kind| kind.command.clone()).collect(),
+            Some((prefix, _)) => {
+                let ids = kinds.named(prefix).map(|kind| ids_of(&kind.name)).unwrap_or_default();
+                ids.iter().map(|id| format!("{prefix}/{id}")).collect()
+            }
+        };
+        starting_with(OsStr::new(&*current), &names)
+    })
+}
+
+/// Completes selectors: the keys, and after `=` the values, of the last requirement.
+pub(crate) fn selectors() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let current = current.to_string_lossy();
+        let (before, last) = match current.rfind(',') {
+            Some(at) => current.split_at(at + 1),
+            None => ("", &*current),
+        };
+        let list = client().and_then(|client| client.get(&format!("/{CLUSTERS}")).ok());
+        let clusters = list.as_ref().and_then(|list| list.as_array()).into_iter().flatten();
+        let mut found = BTreeSet::new();
+        for cluster in clusters {
+            let labels = cluster["labels"].as_object().into_iter().flatten();
+            let tier = ("environment", &cluster["environment"]);
+            for (key, value) in labels.map(|(key, value)| (key.as_str(), value)).chain([tier]) {
+                found.insert(match last.contains('=') {
+                    true => format!("{before}{key}={}", text(value)),
+                    false => format!("{before}{key}="),
+                });
+            }
+        }
+        let found: Vec<String> = found.into_iter().collect();
+        starting_with(OsStr::new(&*current), &found)
     })
 }
 
@@ -39,9 +99,15 @@ pub(crate) fn ids_of_the_kind() -> ArgValueCompleter {
             .skip(1);
         let mut words = line.skip(1).filter(|word| !word.starts_with('-'));
         let kinds = kinds();
-        let kind = words.nth(1).and_then(|name| kinds.named(&name).cloned());
-        let ids = kind.map(|kind| ids_of(&kind.name)).unwrap_or_default();
-        starting_with(current, &ids)
+        let kind = words.nth(1).unwrap_or_default();
+        let current = current.to_string_lossy();
+        let (named, prefix) = match current.split_once('/') {
+            Some((prefix, _)) => (prefix, format!("{prefix}/")),
+            None => (kind.as_str(), String::new()),
+        };
+        let ids = kinds.named(named).map(|kind| ids_of(&kind.name)).unwrap_or_default();
+        let ids: Vec<String> = ids.into_iter().map(|id| prefix.clone() + &id).collect();
+        starting_with(OsStr::new(&*current), &ids)
     })
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use clap_complete::engine::ArgValueCompleter;
+use fleet::nearest::did_you_mean;
 use serde_json::{Map, Value};
 
 use super::complete;
@@ -77,7 +78,11 @@ pub(crate) fn field_name(text: &str, known: &[String]) -> Result<String, String>
     let field = text.replace('-', "_");
     match known.contains(&field) {
         true => Ok(field),
-        false => Err(format!("\"{text}\" is not one of {}", known.join(", "))),
+        false => {
+            let like = did_you_mean(&field, known.iter().map(String::as_str));
+            let like = like.map(|like| format!("; {like}")).unwrap_or_default();
+            Err(format!("\"{text}\" is not one of {}{like}", known.join(", ")))
+        }
     }
 }
 

@@ -2,12 +2,14 @@
 
 pub(crate) mod complete;
 pub(crate) mod fields;
+pub(crate) mod ids;
 pub(crate) mod target;
 
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _, ValueHint};
 
+use crate::args::complete::formats;
 use crate::client::Conditions;
 use crate::error::Failure;
 use crate::output::{Format, Printer};
@@ -19,9 +21,13 @@ pub(crate) struct Global {
     /// Use this context of the configuration file
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(crate) context: Option<String>,
-    /// Output format: json, yaml, name, table, wide or jsonpath=TEMPLATE [default: table on a terminal, else json]
-    #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    /// Output format: json, yaml, name, table, wide, jsonpath=TEMPLATE or custom-columns=HEADING:PATH,... [default: table on a
+    /// terminal, else json]
+    #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options", add = formats())]
     pub(crate) output: Option<Format>,
+    /// Leave out the headings of tables
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) no_headers: bool,
 }
 
 // Options of every write.

@@ -5,7 +5,8 @@ use fleet::kind::CLUSTERS;
 use fleet::selector::{Selector, SelectorError};
 use serde_json::Value;
 
-use super::{complete, given, switch};
+use super::ids::{cluster_id, unique};
+use super::{complete, switch};
 use crate::client::Operation;
 use crate::error::Failure;
 
@@ -20,13 +21,7 @@ impl Target {
     /// The target of a command line, if it has one.
     pub(crate) fn find(matches: &ArgMatches) -> Option<Target> {
         if let Some(ids) = matches.get_many::<String>("cluster") {
-            let mut unique: Vec<String> = Vec::new();
-            for id in ids {
-                if !unique.contains(id) {
-                    unique.push(id.clone());
-                }
-            }
-            return Some(Target::Clusters(unique));
+            return Some(Target::Clusters(unique(ids.cloned().collect())));
         }
         if matches.get_flag("all") {
             return Some(Target::Selector("*".to_owned()));
@@ -64,7 +59,7 @@ pub(crate) fn target_args(command: Command, required: bool) -> Command {
         .long("cluster")
         .value_name("ID")
         .action(ArgAction::Append)
-        .value_parser(given)
+        .value_parser(cluster_id)
         .add(complete::ids(CLUSTERS));
     let group = ArgGroup::new("target")
         .args(["cluster", "selector", "all"])
@@ -85,6 +80,7 @@ pub(crate) fn selector_arg(help: &'static str) -> Arg {
         .long("selector")
         .value_name("SELECTOR")
         .value_parser(selector)
+        .add(complete::selectors())
         .help(help)
 }
 
@@ -97,7 +93,7 @@ pub(crate) fn selector(text: &str) -> Result<String, String> {
 }
 
 /// Parses a selector of a command that needs a target.
-fn target_selector(text: &str) -> Result<String, String> {
+pub(crate) fn target_selector(text: &str) -> Result<String, String> {
     parse(text, "the selector is empty; use --all, or '*', for every cluster")
 }
 

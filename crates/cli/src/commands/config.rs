@@ -100,8 +100,12 @@ pub(crate) fn run(printer: &Printer, command: ConfigCommand) -> Result<(), Failu
                     table.line(name, Tone::Plain);
                     printer.print(&json!(name), |_| table, || vec![name.clone()])
                 }
-                None => Err(Failure::new(Code::NotFound, "no context is the current one")
-                    .hint("set it with `config use-context NAME`")),
+                None => Err(Failure::new(Code::NotFound, "no context is the current one").hint(
+                    match file.contexts.is_empty() {
+                        true => "there is none; `config set-context NAME --url URL` adds one",
+                        false => "set it with `config use-context NAME`",
+                    },
+                )),
             }
         }
         ConfigCommand::DeleteContext(args) => {
@@ -126,8 +130,7 @@ pub(crate) fn run(printer: &Printer, command: ConfigCommand) -> Result<(), Failu
 fn known(file: &File, name: &str) -> Result<(), Failure> {
     match file.contexts.contains_key(name) {
         true => Ok(()),
-        false => Err(Failure::new(Code::NotFound, format!("there is no context \"{name}\""))
-            .hint("`config get-contexts` lists the contexts")),
+        false => Err(file.unknown(name)),
     }
 }
 

@@ -6,22 +6,42 @@ use clap::Args;
 use fleet::kind::{CLUSTERS, KINDS};
 use serde_json::json;
 
-use super::resource::delete::remove;
-use crate::args::complete::{ids_of_the_kind, kind_names};
+use super::resource::delete::{remove, remove_matching};
+use crate::args::complete::{ids_of_the_kind, resources, selectors};
+use crate::args::ids::{self, Named};
+use crate::args::target::target_selector;
 use crate::args::{WriteArgs, given};
 use crate::client::Operation;
+use crate::confirm::NAMED_HELP;
 use crate::documents::{self, Applied};
 use crate::error::{Code, Failure};
 use crate::session::Session;
 
+const EXAMPLES: &str = "\
+Examples:
+  flux-resourceset-cli delete namespace team-sandbox
+  flux-resourceset-cli delete clusters/dev-1 clusters/dev-2
+  flux-resourceset-cli delete clusters -l team=a --dry-run
+  flux-resourceset-cli delete -f old/";
+
+pub(crate) fn after_help() -> String {
+    format!("{NAMED_HELP}\n\n{EXAMPLES}")
+}
+
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeleteArgs {
-    /// A kind, by any of its names
-    #[arg(value_parser = given, add = kind_names(), required_unless_present = "filename", conflicts_with = "filename", requires = "id")]
+    /// A kind, by any of its names; or KIND/ID
+    #[arg(value_parser = given, add = resources(), required_unless_present = "filename", conflicts_with = "filename")]
     kind: Option<String>,
-    /// The id of the resource
-    #[arg(value_parser = given, add = ids_of_the_kind())]
-    id: Option<String>,
+    /// The ids of the resources
+    #[arg(value_name = "ID", value_parser = given, add = ids_of_the_kind())]
+    ids: Vec<String>,
+    /// The clusters that match: environment=dev, 'team in (a,b)', !canary
+    #[arg(short = 'l', long, value_parser = target_selector, requires = "kind", conflicts_with_all = ["ids", "all"], add = selectors())]
+    selector: Option<String>,
+    /// Every cluster of the fleet
+    #[arg(long, requires = "kind", conflicts_with = "ids")]
+    all: bool,
     /// Delete the resources that these documents name: a file, a folder, or - for stdin (can be repeated)
     #[arg(short, long, value_name = "FILE|DIR|-")]
     filename: Vec<PathBuf>,
@@ -39,18 +59,46 @@ pub(crate) struct DeleteArgs {
 }
 
 pub(crate) fn run(session: &Session<'_>, args: &DeleteArgs) -> Result<(), Failure> {
-    match (&args.kind, &args.id) {
-        (Some(kind), Some(id)) => one(session, kind, id, args),
-        _ => named_by_documents(session, args),
+    match &args.kind {
+        Some(kind) => by_name(session, kind, args),
+        None => named_by_documents(session, args),
     }
 }
 
-fn one(session: &Session<'_>, kind: &str, id: &str, args: &DeleteArgs) -> Result<(), Failure> {
+fn by_name(session: &Session<'_>, kind: &str, args: &DeleteArgs) -> Result<(), Failure> {
     // --ignore-not-found is about resources: an unknown kind is still an error.
-    let kind = session.kinds()?.get(kind)?;
-    match remove(session, kind, id, args.cascade, &args.how) {
-        Err(failure) if args.ignore_not_found && failure.code == Code::NotFound => session.show_unchanged(&args.how),
-        other => other,
+    let mut named = ids::resources(session.kinds()?, kind, &args.ids)?;
+    let selector = match args.all {
+        true => Some("*"),
+        false => args.selector.as_deref(),
+    };
+    if let Some(selector) = selector {
+        return match named.as_slice() {
+            [Named { kind, ids }] if kind.name == CLUSTERS && ids.is_empty() => {
+                remove_matching(session, kind, selector, &args.how)
+            }
+            _ => Err(Failure::usage("--selector and --all are for clusters, without ids")),
+        };
+    }
+    if named.iter().any(|named| named.ids.is_empty()) {
+        let failure = Failure::usage("name the resources to delete: KIND ID or KIND/ID");
+        return Err(failure.hint("use -l or --all to delete many clusters"));
+    }
+    if args.ignore_not_found {
+        for Named { kind, ids } in &mut named {
+            let mut existing = Vec::new();
+            for id in ids.drain(..) {
+                if session.client.find(&kind.name, &id)?.is_some() {
+                    existing.push(id);
+                }
+            }
+            *ids = existing;
+        }
+        named.retain(|named| !named.ids.is_empty());
+    }
+    match named.is_empty() {
+        true => session.show_unchanged(&args.how),
+        false => remove(session, &named, args.cascade, &args.how),
     }
 }
 

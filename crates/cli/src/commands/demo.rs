@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::inputs;
 use super::resource::{Wanted, set_values};
 use crate::args::complete::cluster_ids;
+use crate::args::ids::cluster_id;
 use crate::args::target::Target;
 use crate::args::{WriteArgs, given};
 use crate::confirm::NAMED_HELP;
@@ -31,7 +32,7 @@ pub(crate) enum DemoCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AddNamespaceArgs {
     /// The id of the cluster
-    #[arg(value_parser = given, add = cluster_ids())]
+    #[arg(value_parser = cluster_id, add = cluster_ids())]
     cluster: String,
     /// The name of the namespace
     #[arg(value_parser = given)]
@@ -52,7 +53,7 @@ pub(crate) struct AddNamespaceArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PatchComponentArgs {
     /// The id of the cluster
-    #[arg(value_parser = given, add = cluster_ids())]
+    #[arg(value_parser = cluster_id, add = cluster_ids())]
     cluster: String,
     /// The id of the component
     #[arg(value_parser = given)]

@@ -25,9 +25,14 @@ plan as the server returns it; `diff -f` prints a dry run with `only_on_server`;
 documents under `changes`. With `--manifests`, each cluster has `objects` and `manifests`. `--watch` and `--follow` print one JSON
 document per line.
 
+**Names.** Wherever an id is expected, `KIND/ID` is accepted too. `get`, `describe`, `delete`, `update`, `label` and `export` accept several. `get -o json`
+prints resources as the API has them; `get -o yaml` adds their kind, so that `apply` accepts them. For a name that does not exist, the closest
+ones are proposed.
+
 **JSONPath.** `-o jsonpath=TEMPLATE` supports this part of kubectl's syntax: text, `{.field}`, `{['field']}`, `\\.` in names, `[0]`, `[-1]`,
-`[1:3]`, `[*]`, `.*`, `..field`, `[?(@.field==\"value\")]` (`==`, `!=`, `<`, `<=`, `>`, `>=`, or the field alone), `{\"\\n\"}`, and
-`{range .items[*]}…{end}`. Lists are plain arrays: `{[*].id}` and `{.items[*].id}` mean the same.
+`[1:3]`, `[*]`, `.*`, `..field`, `[?(@.field==\"value\")]` (`==`, `!=`, `<`, `<=`, `>`, `>=`, or the field alone; with
+`&&`, `||`, `!` and parentheses), `{\"\\n\"}`, and `{range .items[*]}…{end}`. Lists are plain arrays: `{[*].id}` and `{.items[*].id}` mean the same.
+`-o custom-columns=NAME:.id,TAG:.oci_tag` prints a table with these columns.
 
 **Selectors.** `-l` uses the grammar of Kubernetes on labels and on the fields of clusters. An empty selector is refused; use `--all`
 for every cluster.

@@ -10,8 +10,8 @@ use clap::Args;
 use fleet::diff::differences;
 use serde_json::{Value, json};
 
-use crate::args::complete::{ids_of_the_kind, kind_names};
-use crate::args::{WriteArgs, given};
+use crate::args::complete::{ids_of_the_kind, resources};
+use crate::args::{WriteArgs, given, ids};
 use crate::client::{Operation, Versioned};
 use crate::error::{Failure, plain};
 use crate::kinds::Kind;
@@ -20,12 +20,12 @@ use crate::session::{Outcome, Session, blame, missing};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EditArgs {
-    /// A kind, by any of its names
-    #[arg(value_parser = given, add = kind_names())]
+    /// A kind, by any of its names; or KIND/ID
+    #[arg(value_parser = given, add = resources())]
     kind: String,
     /// The id of the resource
     #[arg(value_parser = given, add = ids_of_the_kind())]
-    id: String,
+    id: Option<String>,
     #[command(flatten)]
     how: WriteArgs,
 }
@@ -34,14 +34,15 @@ pub(crate) struct EditArgs {
 const TRIES: usize = 10;
 
 pub(crate) fn run(session: &Session<'_>, args: &EditArgs) -> Result<(), Failure> {
-    edit(session, session.kinds()?.get(&args.kind)?, &args.id, &args.how)
+    let (kind, id) = ids::resource(session.kinds()?, &args.kind, args.id.as_ref())?;
+    edit(session, kind, &id, &args.how)
 }
 
 pub(crate) fn edit(session: &Session<'_>, kind: &Kind, id: &str, how: &WriteArgs) -> Result<(), Failure> {
     let mut present = session
         .client
         .resource(&kind.name, id)
-        .map_err(|error| missing(error.into(), kind))?;
+        .map_err(|error| missing(error.into(), kind, id))?;
     let label = format!("{} {id}", kind.command);
     let mut text = yaml(&present.value);
     let mut refused: Option<Failure> = None;

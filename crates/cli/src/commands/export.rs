@@ -4,27 +4,30 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use fleet::kind::{self, CLUSTERS, KINDS};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::args::complete::{ids_of_the_kind, kind_names};
+use crate::args::complete::{ids_of_the_kind, resources, selectors};
 use crate::args::given;
+use crate::args::ids::{self, Named};
 use crate::args::target::{selector, selector_for};
-use crate::client::{encode, with_query};
+use crate::client::with_query;
+use crate::documents::tagged;
 use crate::error::Failure;
-use crate::kinds::{Kind, Kinds};
+use crate::kinds::{Kind, Kinds, is_kind_of_kinds};
 use crate::output::{Table, yaml};
-use crate::session::{Session, missing, text};
+use crate::session::{Session, text};
+use crate::view;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExportArgs {
-    /// Only this kind, by any of its names
-    #[arg(value_parser = given, add = kind_names())]
+    /// Only this kind, by any of its names; or KIND/ID
+    #[arg(value_parser = given, add = resources())]
     kind: Option<String>,
     /// Only these ids
     #[arg(requires = "kind", value_parser = given, add = ids_of_the_kind())]
     ids: Vec<String>,
     /// Only clusters that match; without a kind, also the definitions that they use
-    #[arg(short = 'l', long, value_parser = selector, conflicts_with = "ids")]
+    #[arg(short = 'l', long, value_parser = selector, conflicts_with = "ids", add = selectors())]
     selector: Option<String>,
 }
 
@@ -34,27 +37,29 @@ type Exported = (String, Value);
 pub(crate) fn run(session: &Session<'_>, args: &ExportArgs) -> Result<(), Failure> {
     let kinds = session.kinds()?;
     let documents = match &args.kind {
-        Some(name) if name == KINDS || name == "kind" => kind_documents(kinds, &args.ids)?,
-        Some(name) => of_kind(session, kinds.get(name)?, args)?,
+        Some(name) if is_kind_of_kinds(name) => kind_documents(kinds, &args.ids)?,
+        Some(name) => of_kinds(session, &ids::resources(kinds, name, &args.ids)?, args)?,
         None => whole(session, kinds, args.selector.as_deref())?,
     };
     print(session, &documents)
 }
 
-fn of_kind(session: &Session<'_>, kind: &Kind, args: &ExportArgs) -> Result<Vec<Exported>, Failure> {
-    if args.selector.is_some() && kind.name != CLUSTERS {
-        return Err(selector_for(&kind.name));
+fn of_kinds(session: &Session<'_>, named: &[Named<'_>], args: &ExportArgs) -> Result<Vec<Exported>, Failure> {
+    let mut all = Vec::new();
+    for Named { kind, ids } in named {
+        if args.selector.is_some() && kind.name != CLUSTERS {
+            return Err(selector_for(&kind.name));
+        }
+        let resources: Vec<Value> = match ids.is_empty() {
+            true => list(session, kind, args.selector.as_deref())?,
+            false => ids
+                .iter()
+                .map(|id| view::one(session, kind, id, None))
+                .collect::<Result<_, _>>()?,
+        };
+        all.extend(resources.into_iter().map(|resource| (kind.name.clone(), resource)));
     }
-    let resources: Vec<Value> = match args.ids.is_empty() {
-        true => list(session, kind, args.selector.as_deref())?,
-        false => args
-            .ids
-            .iter()
-            .map(|id| one(session, kind, id))
-            .collect::<Result<_, _>>()?,
-    };
-    let tagged = resources.into_iter().map(|resource| (kind.name.clone(), resource));
-    Ok(tagged.collect())
+    Ok(all)
 }
 
 fn list(session: &Session<'_>, kind: &Kind, selector: Option<&str>) -> Result<Vec<Value>, Failure> {
@@ -63,13 +68,6 @@ fn list(session: &Session<'_>, kind: &Kind, selector: Option<&str>) -> Result<Ve
         Value::Array(items) => Ok(items),
         _ => Ok(Vec::new()),
     }
-}
-
-fn one(session: &Session<'_>, kind: &Kind, id: &str) -> Result<Value, Failure> {
-    session
-        .client
-        .get(&format!("/{}/{}", kind.name, encode(id)))
-        .map_err(|error| missing(error.into(), kind))
 }
 
 /// The named kinds; without names, all but the built-in ones, which every server has.
@@ -152,12 +150,7 @@ fn print(session: &Session<'_>, documents: &[Exported]) -> Result<(), Failure> {
     }
     let tagged = documents.iter().map(|(kind, value)| match (kind.as_str(), value) {
         (KINDS, value) => value.clone(),
-        (kind, Value::Object(fields)) => {
-            let mut tagged = Map::from_iter([("kind".to_owned(), Value::from(kind))]);
-            tagged.extend(fields.clone());
-            tagged.into()
-        }
-        (_, other) => other.clone(),
+        (kind, value) => tagged(kind, value),
     });
     let names = || {
         documents

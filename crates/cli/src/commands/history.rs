@@ -4,8 +4,8 @@ use clap::Args;
 use fleet::kind::KINDS;
 use serde_json::Value;
 
-use crate::args::complete::{ids_of_the_kind, kind_names};
-use crate::args::given;
+use crate::args::complete::{ids_of_the_kind, resources};
+use crate::args::{given, ids};
 use crate::error::{Code, Failure};
 use crate::log::{Feed, fields, name, tone};
 use crate::output::{Table, Tone};
@@ -13,19 +13,20 @@ use crate::session::{Session, text};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HistoryArgs {
-    /// A kind, by any of its names
-    #[arg(value_parser = given, add = kind_names())]
+    /// A kind, by any of its names; or KIND/ID
+    #[arg(value_parser = given, add = resources())]
     kind: String,
     /// The id of the resource, which may have been deleted
     #[arg(value_parser = given, add = ids_of_the_kind())]
-    id: String,
+    id: Option<String>,
 }
 
 pub(crate) fn run(session: &Session<'_>, args: &HistoryArgs) -> Result<(), Failure> {
-    match args.kind.as_str() {
-        KINDS | "kind" => show(session, KINDS, &args.id),
-        name => show(session, &session.kinds()?.get(name)?.name, &args.id),
+    if let Some(Some(name)) = ids::kind_of_kinds(&args.kind, args.id.as_ref()) {
+        return show(session, KINDS, name);
     }
+    let (kind, id) = ids::resource(session.kinds()?, &args.kind, args.id.as_ref())?;
+    show(session, &kind.name, &id)
 }
 
 pub(crate) fn show(session: &Session<'_>, kind: &str, id: &str) -> Result<(), Failure> {
@@ -36,10 +37,8 @@ pub(crate) fn show(session: &Session<'_>, kind: &str, id: &str) -> Result<(), Fa
     };
     let records = feed.newest(session.client, usize::MAX)?;
     if records.is_empty() {
-        return Err(Failure::new(
-            Code::NotFound,
-            format!("the log has no record of {kind}/{id}"),
-        ));
+        let failure = Failure::new(Code::NotFound, format!("the log has no record of {kind}/{id}"));
+        return Err(failure.about(kind, id));
     }
     session.printer.print(
         &Value::Array(records.clone()),
@@ -51,21 +50,25 @@ pub(crate) fn show(session: &Session<'_>, kind: &str, id: &str) -> Result<(), Fa
 fn table(records: &[Value], wide: bool) -> Table {
     let mut out = Table::default();
     for record in records {
-        let reason = record["reason"]
-            .as_str()
-            .map(|reason| format!(": {reason}"))
-            .unwrap_or_default();
-        let line = format!(
-            "revision {} {} by {}, {}{reason}",
-            record["revision"],
-            text(&record["action"]),
-            text(&record["actor"]),
-            text(&record["at"])
-        );
-        out.line(line, tone(record));
+        out.line(heading(record), tone(record));
         for field in fields(record).iter().filter(|_| wide || record["action"] == "update") {
             out.line(format!("    {}: {}", field.pointer, field.describe()), Tone::Plain);
         }
     }
     out
+}
+
+/// Which change it was, by whom, when and why.
+pub(crate) fn heading(record: &Value) -> String {
+    let reason = record["reason"]
+        .as_str()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    format!(
+        "revision {} {} by {}, {}{reason}",
+        record["revision"],
+        text(&record["action"]),
+        text(&record["actor"]),
+        text(&record["at"])
+    )
 }

@@ -6,16 +6,17 @@ use serde_json::Value;
 
 use crate::args::complete::{cluster_ids, kind_names};
 use crate::args::given;
+use crate::args::ids::cluster_id;
 use crate::client::{encode, with_query};
 use crate::error::Failure;
 use crate::kinds::Kinds;
 use crate::output::{Table, Tone, cell};
-use crate::session::{Session, missing, text, unknown_revision};
+use crate::session::{Session, missing_cluster, text};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InputsArgs {
     /// The id of a cluster, or its DNS name
-    #[arg(value_parser = given, add = cluster_ids())]
+    #[arg(value_parser = cluster_id, add = cluster_ids())]
     cluster: String,
     /// A kind, by any of its names
     #[arg(value_parser = given, add = kind_names())]
@@ -39,10 +40,7 @@ pub(crate) fn run(session: &Session<'_>, args: &InputsArgs) -> Result<(), Failur
         return show(session, &args.cluster, path);
     }
     let cluster = session.client.resource(CLUSTERS, &args.cluster);
-    let cluster = cluster.map_err(|error| match kinds.named(CLUSTERS) {
-        Some(clusters) => missing(error.into(), clusters),
-        None => error.into(),
-    })?;
+    let cluster = cluster.map_err(|error| missing_cluster(error.into(), &args.cluster))?;
     show(session, text(&cluster.value["cluster_dns"]), path)
 }
 
@@ -56,7 +54,8 @@ fn show_past(session: &Session<'_>, kinds: &Kinds, args: &InputsArgs, revision: 
     let found = session
         .client
         .get(&with_query(&path, [("revision", Some(revision.to_string()))]));
-    print(session, &found.map_err(|error| unknown_revision(error.into()))?)
+    let found = found.map_err(|error| missing_cluster(error.into(), &args.cluster));
+    print(session, &found?)
 }
 
 pub(crate) fn show(session: &Session<'_>, dns: &str, path: &str) -> Result<(), Failure> {
@@ -68,28 +67,28 @@ pub(crate) fn show(session: &Session<'_>, dns: &str, path: &str) -> Result<(), F
 
 fn print(session: &Session<'_>, reply: &Value) -> Result<(), Failure> {
     let inputs = reply["inputs"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let table = |_| {
-        let known = |input: &Value| {
-            input
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(name, _)| name.clone())
-                .collect::<Vec<_>>()
-        };
-        let mut heading: Vec<String> = vec!["id".to_owned()];
-        for name in inputs.iter().flat_map(known).filter(|name| name != "cluster") {
-            if !heading.contains(&name) {
-                heading.push(name);
-            }
+    session.printer.print(
+        reply,
+        |_| table(inputs),
+        || inputs.iter().map(|input| text(&input["id"]).to_owned()).collect(),
+    )
+}
+
+/// A column for each field that an input has.
+pub(crate) fn table(inputs: &[Value]) -> Table {
+    let mut heading: Vec<String> = vec!["id".to_owned()];
+    let names = inputs
+        .iter()
+        .filter_map(Value::as_object)
+        .flat_map(|input| input.keys());
+    for name in names.filter(|name| *name != "cluster") {
+        if !heading.contains(name) {
+            heading.push(name.clone());
         }
-        let mut table = Table::new(&heading);
-        for input in inputs {
-            table.row(heading.iter().map(|name| (cell(&input[name.as_str()]), Tone::Plain)));
-        }
-        table
-    };
-    session.printer.print(reply, table, || {
-        inputs.iter().map(|input| text(&input["id"]).to_owned()).collect()
-    })
+    }
+    let mut table = Table::new(&heading);
+    for input in inputs {
+        table.row(heading.iter().map(|name| (cell(&input[name.as_str()]), Tone::Plain)));
+    }
+    table
 }

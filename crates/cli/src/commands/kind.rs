@@ -51,6 +51,13 @@ pub(crate) struct KindDeleteArgs {
     how: WriteArgs,
 }
 
+impl KindCommand {
+    /// The command that shows one kind.
+    pub(crate) fn get(name: &str) -> KindCommand {
+        KindCommand::Get(NameArgs { name: name.to_owned() })
+    }
+}
+
 pub(crate) fn run(session: &Session<'_>, command: &KindCommand) -> Result<(), Failure> {
     match command {
         KindCommand::List => list(session),

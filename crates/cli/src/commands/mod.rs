@@ -7,6 +7,7 @@ pub(crate) mod components;
 pub(crate) mod config;
 pub(crate) mod delete;
 pub(crate) mod demo;
+pub(crate) mod describe;
 pub(crate) mod diff;
 pub(crate) mod docs;
 pub(crate) mod edit;
@@ -15,6 +16,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod inputs;
 pub(crate) mod kind;
+pub(crate) mod label;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod redo;
@@ -33,12 +35,15 @@ use crate::config::Access;
 use crate::error::Failure;
 use crate::output::Printer;
 use crate::session::Session;
+use crate::suggest;
 
 /// Runs a built-in command.
 pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Result<ExitCode, Failure> {
     let remote = |run: &dyn Fn(&Session<'_>) -> Result<(), Failure>| with_session(printer, global, run);
     match command {
         BuiltIn::Get(args) => remote(&|session| get::run(session, &args)),
+        BuiltIn::Describe(args) => remote(&|session| describe::run(session, &args)),
+        BuiltIn::Label(args) => remote(&|session| label::run(session, &args)),
         BuiltIn::Plan(args) => remote(&|session| plan::run(session, &args)),
         BuiltIn::Apply(args) => remote(&|session| apply::run(session, &args)),
         BuiltIn::Diff(args) => {
@@ -79,5 +84,6 @@ fn with_session<T>(
     run: impl FnOnce(&Session<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let client = Client::new(Access::settle(global.context.as_deref())?);
-    run(&Session::new(&client, printer, None))
+    let session = Session::new(&client, printer, None);
+    run(&session).map_err(|failure| suggest::improve(&session, failure))
 }

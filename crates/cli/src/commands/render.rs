@@ -17,15 +17,16 @@ use serde_json::{Map, Value, json};
 
 use crate::args::complete::{cluster_ids, kind_names};
 use crate::args::given;
+use crate::args::ids::cluster_id;
 use crate::client::{encode, with_query};
 use crate::error::{Failure, plain};
 use crate::output::Printer;
-use crate::session::{Session, text};
+use crate::session::{Session, missing_cluster, text};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RenderArgs {
     /// The id of a cluster
-    #[arg(value_parser = given, add = cluster_ids(), required_unless_present = "filename")]
+    #[arg(value_parser = cluster_id, add = cluster_ids(), required_unless_present = "filename")]
     cluster: Option<String>,
     /// Only the manifests of this kind
     #[arg(long, value_parser = given, add = kind_names(), requires = "cluster")]
@@ -84,7 +85,8 @@ pub(crate) fn of_cluster(session: &Session<'_>, args: &RenderArgs) -> Result<(),
         None => {
             let query = [("kind", kind.map(|kind| kind.name.to_string())), ("revision", revision)];
             let path = with_query(&format!("/{CLUSTERS}/{}/manifests", encode(cluster)), query);
-            let mut list = session.client.get(&path)?;
+            let list = session.client.get(&path);
+            let mut list = list.map_err(|error| missing_cluster(error.into(), cluster))?;
             for note in list["notes"].as_array().into_iter().flatten() {
                 session.printer.note(&format!("note: {}", text(note)));
             }

@@ -40,8 +40,13 @@ pub(crate) struct RollbackArgs {
 pub(crate) fn run(session: &Session<'_>, args: &RollbackArgs) -> Result<(), Failure> {
     let mut request = json!({ "revision": args.to });
     if let (Some(kind), Some(id)) = (&args.kind, &args.id) {
-        request["kind"] = kind_name(session, kind)?.into();
-        request["id"] = id.as_str().into();
+        let kind = kind_name(session, kind)?;
+        // `clusters/demo-cluster-01` is an id too.
+        let own = id
+            .split_once('/')
+            .filter(|(prefix, _)| kind_name(session, prefix).is_ok_and(|name| name == kind));
+        request["id"] = own.map_or(id.as_str(), |(_, id)| id).into();
+        request["kind"] = kind.into();
     }
     if let Some(selector) = &args.selector {
         request["selector"] = selector.as_str().into();

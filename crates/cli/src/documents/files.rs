@@ -49,10 +49,7 @@ pub(super) fn read_as(paths: &[PathBuf], reading: Reading) -> Result<Vec<Documen
         let mut files = Vec::new();
         collect(path, reading, &mut files)?;
         if files.is_empty() {
-            return Err(Failure::usage(format!(
-                "{}: the folder has no .yaml, .yml, .json or .jsonl file",
-                path.display()
-            )));
+            return Err(no_files(path, reading));
         }
         for file in files {
             let text = fs::read_to_string(&file).map_err(|error| Failure::file(&file, &error))?;
@@ -62,6 +59,18 @@ pub(super) fn read_as(paths: &[PathBuf], reading: Reading) -> Result<Vec<Documen
     match documents.is_empty() {
         true => Err(Failure::usage("no document was found")),
         false => Ok(documents),
+    }
+}
+
+/// The failure about a folder without documents.
+fn no_files(path: &Path, reading: Reading) -> Failure {
+    let failure = Failure::usage(format!(
+        "{}: the folder has no .yaml, .yml, .json or .jsonl file",
+        path.display()
+    ));
+    match !reading.recursive && has_documents(path).unwrap_or_default() {
+        true => failure.hint("the folders in it have some; use -R to read these too"),
+        false => failure,
     }
 }
 

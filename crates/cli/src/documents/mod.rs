@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use fleet::kind::{self, KINDS, Outline};
 use fleet::operation::Verb;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub(crate) use self::files::read;
 pub(crate) use self::prune::AFTER_HELP as PRUNE;
@@ -23,6 +23,19 @@ A document is the whole resource: a field that it leaves out is removed, or set 
 the exception: a document that leaves out one that is not empty on the server is refused, unless --keep-missing is given, \
 and [] removes all references. To change single fields, use the `update` command of the kind. A document has a `kind` (any of the kind's names) and an `id`; a document with a \
 `schema` is a kind itself.";
+
+/// A resource as a document that `apply` accepts: with its kind. A list has one document per item.
+pub(crate) fn tagged(kind: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut tagged = Map::from_iter([("kind".to_owned(), Value::from(kind))]);
+            tagged.extend(fields.clone());
+            tagged.into()
+        }
+        Value::Array(items) => items.iter().map(|item| tagged(kind, item)).collect(),
+        other => other.clone(),
+    }
+}
 
 /// One document, and where it was read.
 pub(crate) struct Document {
@@ -61,7 +74,7 @@ impl Applied {
     fn read(document: &Document, known: &Known<'_>) -> Result<Applied, Failure> {
         let wrong = |error: fleet::refusal::Violation| {
             let failure = Failure::usage(format!("{}: {}", document.place, error.detail));
-            failure.hint("`kind list` lists the kinds; a document with `schema` is a kind itself")
+            failure.hint("`kind list` lists the kinds; `get -o yaml` and `export` write documents with theirs")
         };
         let operation = fleet::files::apply(document.value.clone()).map_err(wrong)?;
         let Verb::Apply { value, .. } = operation.verb else {

@@ -33,7 +33,7 @@ pub(crate) enum Form {
 }
 
 /// Flags that the commands of kinds have themselves.
-const TAKEN: [&str; 23] = [
+const TAKEN: [&str; 26] = [
     "all",
     "cascade",
     "clear",
@@ -47,11 +47,14 @@ const TAKEN: [&str; 23] = [
     "limit",
     "manifests",
     "merge",
+    "no-headers",
     "offset",
     "output",
+    "overwrite",
     "reason",
     "revision",
     "selector",
+    "sort-by",
     "unset",
     "update",
     "version",

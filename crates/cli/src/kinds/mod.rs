@@ -4,7 +4,8 @@
 mod cache;
 mod field;
 
-use fleet::kind::Outline;
+use fleet::kind::{KINDS, Outline};
+use fleet::nearest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -96,6 +97,13 @@ impl Kind {
         }
     }
 
+    /// Everything that it can be called, with underscores: `platform_components`, `platform_component`, `component`, `components`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let command = self.command.replace('-', "_");
+        let plural = fleet::kind::plural(&command);
+        vec![self.name.clone(), self.singular.clone(), command, plural]
+    }
+
     /// The plural of its command: `components`, `network_policies`.
     pub(crate) fn plural(&self) -> String {
         let command = self.command.replace('-', "_");
@@ -135,6 +143,11 @@ impl From<Entry> for Kind {
         };
         Kind::new(outline, entry.origin, entry.document)
     }
+}
+
+/// Whether a name means the kinds themselves, as in `history kind network_policies`.
+pub(crate) fn is_kind_of_kinds(name: &str) -> bool {
+    name == KINDS || name == "kind"
 }
 
 #[derive(Clone, Debug)]
@@ -197,11 +210,17 @@ impl Kinds {
     /// A kind by any of its names: `component`, `components`, `platform_component`, `platform-components`, …
     pub(crate) fn named(&self, name: &str) -> Option<&Kind> {
         let wanted = name.to_ascii_lowercase().replace('-', "_");
-        let is = |kind: &&Kind| {
-            let command = kind.command.replace('-', "_");
-            [&kind.name, &kind.singular, &command, &fleet::kind::plural(&command)].contains(&&wanted)
-        };
-        self.0.iter().find(is)
+        self.0.iter().find(|kind| kind.names().contains(&wanted))
+    }
+
+    /// The commands of the kinds that a misspelt name may stand for.
+    fn like(&self, name: &str) -> Vec<&str> {
+        let names: Vec<String> = self.0.iter().flat_map(Kind::names).collect();
+        let near = nearest::nearest(name, names.iter().map(String::as_str));
+        let kinds = near.iter().filter_map(|name| self.named(name));
+        let mut commands: Vec<&str> = kinds.map(|kind| kind.command.as_str()).collect();
+        commands.dedup();
+        commands
     }
 
     /// A number of resources of a kind: `1 component`, `371 clusters`. The kind may be gone, or be one of the log only.
@@ -218,9 +237,11 @@ impl Kinds {
 
     pub(crate) fn get(&self, name: &str) -> Result<&Kind, Failure> {
         self.named(name).ok_or_else(|| {
-            let known: Vec<_> = self.0.iter().map(|kind| kind.command.as_str()).collect();
-            Failure::new(Code::NotFound, format!("there is no kind \"{name}\""))
-                .hint(format!("the kinds are {}", known.join(", ")))
+            let failure = Failure::new(Code::NotFound, format!("there is no kind \"{name}\""));
+            failure.hint(nearest::ask(&self.like(name)).unwrap_or_else(|| {
+                let known: Vec<_> = self.0.iter().map(|kind| kind.command.as_str()).collect();
+                format!("the kinds are {}", known.join(", "))
+            }))
         })
     }
 }

@@ -1,6 +1,8 @@
 //! The printer owns stdout and stderr: stdout is data, stderr is for people.
 
+mod columns;
 pub(crate) mod jsonpath;
+mod page;
 mod table;
 
 use std::cell::RefCell;
@@ -11,7 +13,9 @@ use std::str::FromStr;
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 
+use self::columns::CustomColumns;
 use self::jsonpath::JsonPath;
+pub(crate) use self::page::Page;
 pub(crate) use self::table::{Table, cell, escaped};
 use crate::error::Failure;
 
@@ -23,7 +27,11 @@ pub(crate) enum Format {
     Name,
     Table { wide: bool },
     JsonPath(JsonPath),
+    CustomColumns(CustomColumns),
 }
+
+/// The names of the formats, for messages.
+const FORMATS: &str = "json, yaml, name, table, wide, jsonpath=TEMPLATE or custom-columns=HEADING:PATH,...";
 
 impl FromStr for Format {
     type Err = String;
@@ -35,9 +43,10 @@ impl FromStr for Format {
             "name" => Format::Name,
             "table" => Format::Table { wide: false },
             "wide" => Format::Table { wide: true },
-            _ => match text.strip_prefix("jsonpath=") {
-                Some(template) => Format::JsonPath(JsonPath::parse(template)?),
-                None => return Err("expected json, yaml, name, table, wide or jsonpath=TEMPLATE".to_owned()),
+            _ => match text.split_once('=') {
+                Some(("jsonpath", template)) => Format::JsonPath(JsonPath::parse(template)?),
+                Some(("custom-columns", columns)) => Format::CustomColumns(CustomColumns::parse(columns)?),
+                _ => return Err(format!("expected {FORMATS}")),
             },
         })
     }
@@ -74,6 +83,8 @@ pub(crate) struct Printer {
     format: Format,
     /// Whether the format was given with -o.
     explicit: bool,
+    /// Whether tables have a heading.
+    headings: bool,
     colour: bool,
     colour_errors: bool,
     /// The widths of the columns of a stream, so far.
@@ -100,9 +111,19 @@ impl Printer {
         Printer {
             explicit: format.is_some(),
             format: format.unwrap_or(usual),
+            headings: true,
             colour: colourful(terminal),
             colour_errors: colourful(io::stderr().is_terminal()),
             widths: RefCell::default(),
+        }
+    }
+
+    /// The same printer, without the headings of tables.
+    #[must_use]
+    pub(crate) fn without_headings(self, without: bool) -> Printer {
+        Printer {
+            headings: !without,
+            ..self
         }
     }
 
@@ -151,10 +172,14 @@ impl Printer {
         let text = match &self.format {
             Format::Json => pretty(value),
             Format::Yaml => yaml(value),
-            Format::Table { wide } => table(*wide).render(self.colour),
+            Format::Table { wide } => table(*wide).render(self.colour, self.headings),
+            Format::CustomColumns(columns) => columns.table(value).render(self.colour, self.headings),
             Format::Name => names().into_iter().map(|name| name + "\n").collect(),
             Format::JsonPath(path) => {
                 let mut text = path.evaluate(value);
+                if text.trim().is_empty() && path.names_metadata() {
+                    self.hint("resources have no metadata: use .id and .labels");
+                }
                 if !text.is_empty() && !text.ends_with('\n') {
                     text.push('\n');
                 }
@@ -178,18 +203,44 @@ impl Printer {
                 let rows = table(*wide).render_rows(&mut self.widths.borrow_mut(), self.colour);
                 self.text(&rows)
             }
+            Format::CustomColumns(columns) => {
+                let rows = columns
+                    .table(value)
+                    .render_rows(&mut self.widths.borrow_mut(), self.colour);
+                self.text(&rows)
+            }
             _ => self.print(value, table, names),
         }
     }
 
     /// The heading of rows that are streamed; the table has the first of them, as far as they are known.
     pub(crate) fn heading(&self, table: &Table) -> Result<(), Failure> {
-        match self.format {
-            Format::Table { .. } => {
+        match &self.format {
+            Format::Table { .. } if self.headings => {
                 let heading = table.render_heading(&mut self.widths.borrow_mut(), self.colour);
                 self.text(&heading)
             }
+            Format::CustomColumns(columns) if self.headings => {
+                let heading = columns
+                    .table(&json!([]))
+                    .render_heading(&mut self.widths.borrow_mut(), self.colour);
+                self.text(&heading)
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Prints a page for people: also in a pipe, unless another format was given with -o.
+    pub(crate) fn page(
+        &self,
+        value: &Value,
+        page: impl FnOnce(bool, bool) -> String,
+        names: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Failure> {
+        match (&self.format, self.explicit) {
+            (Format::Table { wide }, _) => self.text(&page(*wide, self.colour)),
+            (_, false) => self.text(&page(false, self.colour)),
+            _ => self.print(value, |_| Table::default(), names),
         }
     }
 
@@ -220,7 +271,7 @@ impl Printer {
 
     /// Prints a table to stderr.
     pub(crate) fn aside(&self, table: &Table) {
-        self.to_stderr(&table.render(self.colour_errors));
+        self.to_stderr(&table.render(self.colour_errors, true));
     }
 
     /// Prints a question; the answer is typed on the same line.
@@ -268,10 +319,14 @@ impl Printer {
     }
 }
 
-/// A value as YAML, with `kind` and `id` first.
+/// A value as YAML, with `kind` and `id` first; in a list, with those of each resource.
 pub(crate) fn yaml(value: &Value) -> String {
-    let Value::Object(fields) = value else {
-        return fleet::yaml::write(value);
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Array(items) if !items.is_empty() && items.iter().all(|item| item.get("id").is_some()) => {
+            return items.iter().map(list_item).collect();
+        }
+        other => return fleet::yaml::write(other),
     };
     let mut rest = fields.clone();
     let mut out = String::new();
@@ -284,6 +339,17 @@ pub(crate) fn yaml(value: &Value) -> String {
         out.push_str(&fleet::yaml::write(&Value::Object(rest)));
     }
     out
+}
+
+/// A resource as an item of a list in YAML: the first line has the dash, the others are moved to the right.
+fn list_item(item: &Value) -> String {
+    let text = yaml(item);
+    let lines = text.lines().enumerate().map(|(n, line)| match (n, line) {
+        (0, line) => format!("- {line}\n"),
+        (_, "") => "\n".to_owned(),
+        (_, line) => format!("  {line}\n"),
+    });
+    lines.collect()
 }
 
 fn pretty(value: &Value) -> String {

@@ -32,6 +32,14 @@ impl Table {
         self
     }
 
+    /// A table whose heading is not changed to upper case.
+    pub(crate) fn as_written<T: AsRef<str>>(heading: impl IntoIterator<Item = T>) -> Table {
+        Table {
+            heading: heading.into_iter().map(|name| escaped(name.as_ref())).collect(),
+            ..Table::default()
+        }
+    }
+
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
         let cells = cells.into_iter().map(|(text, tone)| (escaped(&text), tone));
         self.rows.push(cells.collect());
@@ -41,16 +49,18 @@ impl Table {
         self.lines.push((escaped(text.as_ref()), tone));
     }
 
-    pub(crate) fn render(&self, colour: bool) -> String {
+    pub(crate) fn render(&self, colour: bool, heading: bool) -> String {
         let mut out = String::new();
         if !self.heading.is_empty() {
-            let widths = self.widths();
-            self.write_row(
-                &mut out,
-                &widths,
-                self.heading.iter().map(|name| (name.as_str(), Tone::Head)),
-                colour,
-            );
+            let widths = self.widths(heading);
+            if heading {
+                self.write_row(
+                    &mut out,
+                    &widths,
+                    self.heading.iter().map(|name| (name.as_str(), Tone::Head)),
+                    colour,
+                );
+            }
             out.push_str(&self.rows_with(&widths, colour));
         }
         for (line, tone) in &self.lines {
@@ -77,7 +87,7 @@ impl Table {
 
     fn widen(&self, widths: &mut Vec<usize>) {
         const USUAL: usize = 12;
-        for (n, width) in self.widths().into_iter().enumerate() {
+        for (n, width) in self.widths(true).into_iter().enumerate() {
             let width = width.max(self.least.get(n).copied().unwrap_or(USUAL));
             match widths.get_mut(n) {
                 Some(known) => *known = width.max(*known),
@@ -86,8 +96,9 @@ impl Table {
         }
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.heading.iter().map(|name| name.chars().count()).collect();
+    fn widths(&self, heading: bool) -> Vec<usize> {
+        let width = |name: &String| if heading { name.chars().count() } else { 0 };
+        let mut widths: Vec<usize> = self.heading.iter().map(width).collect();
         for row in &self.rows {
             for (width, (cell, _)) in widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count());
@@ -202,7 +213,7 @@ mod tests {
         table.row([(cell(&"x".into()), Tone::Plain), (text.to_owned(), Tone::Plain)]);
         table.row([(cell(&text.into()), Tone::Plain), ("ümlaut".to_owned(), Tone::Plain)]);
         table.line(text, Tone::Plain);
-        let shown = table.render(false);
+        let shown = table.render(false, true);
         assert!(!shown.replace('\n', "").contains(char::is_control), "{shown:?}");
         assert_eq!(shown.lines().count(), 4);
         assert!(shown.ends_with("a\\u{1b}[31mb\\u{7}\\tc\\r\\nd\\u{9b}e\n"), "{shown}");

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     fn shown(document: Value, wide: bool) -> Vec<String> {
-        let text = Plan::read(document).table(wide).render(false);
+        let text = Plan::read(document).table(wide).render(false, true);
         text.lines().map(str::to_owned).collect()
     }
 

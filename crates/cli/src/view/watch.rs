@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::columns::Columns;
-use super::{items, names};
+use super::{document, items, names};
 use crate::error::Failure;
 use crate::kinds::Kind;
 use crate::log::Feed;
@@ -56,9 +56,10 @@ impl<'a> Watch<'a> {
 
     fn print(&mut self, item: &Value) -> Result<(), Failure> {
         self.known.insert(text(&item["id"]).to_owned(), item.clone());
+        let shown = document(self.session, self.kind, item);
         self.session
             .printer
-            .stream(item, |wide| self.columns.table(item, wide), || names(self.kind, item))
+            .stream(&shown, |wide| self.columns.table(item, wide), || names(self.kind, item))
     }
 
     /// Prints a resource if it differs from what was printed last.

@@ -181,13 +181,18 @@ fn https() {
     let world = world
         .with("FLUX_API_URL", &format!("https://localhost:{port}"))
         .with("PORT", &port.to_string());
+    let plain = world.url.replace("http://", "https://");
+    let world = world.with("PLAIN", &plain);
     let trusting = "SSL_CERT_FILE=authority.pem flux-resourceset-cli";
     let told = world.transcript(&[
         &format!("{trusting} cluster list -o name"),
         "flux-resourceset-cli cluster list -o name",
         &format!("FLUX_API_URL=https://127.0.0.1:$PORT {trusting} cluster list -o name"),
+        "FLUX_API_URL=http://localhost:$PORT flux-resourceset-cli cluster list -o name",
+        "FLUX_API_URL=$PLAIN flux-resourceset-cli cluster list -o name",
     ]);
     insta::with_settings!({omit_expression => true}, {
-        insta::assert_snapshot!(told.replace(&port.to_string(), "PORT"));
+        let told = told.replace(&plain, "https://API").replace(&port.to_string(), "PORT");
+        insta::assert_snapshot!(told);
     });
 }

@@ -26,6 +26,22 @@ fn man_pages_are_written() {
     assert!(page("flux-resourceset-cli-component-patch").contains("\\-\\-set"));
 }
 
+/// An example may fail, since its ids are made up; it is not wrong usage.
+#[test]
+fn examples_of_the_help_are_accepted() {
+    let chapter = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/cli.md")).unwrap();
+    let examples: Vec<&str> = chapter
+        .lines()
+        .filter(|line| line.starts_with("  flux-resourceset-cli "))
+        .collect();
+    assert!(examples.len() >= 20, "{examples:?}");
+    let world = World::fleet();
+    for example in examples.iter().filter(|example| !example.contains("-f old/")) {
+        let ran = world.sh(example);
+        assert_ne!(ran.code, 2, "{example}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn every_shell_has_a_script() {
     let world = World::demo();
@@ -37,7 +53,7 @@ fn every_shell_has_a_script() {
 }
 
 /// What a shell would offer for the last word.
-fn offered(world: &World, words: &str) -> Vec<String> {
+pub(crate) fn offered(world: &World, words: &str) -> Vec<String> {
     let index = words.split_whitespace().count() - 1;
     let words = words.replace('_', "''");
     let line = format!(

@@ -207,6 +207,10 @@ fn a_person_at_a_terminal_is_asked() {
         ("apply -f smaller.yaml -o name", "asked 1; echo Yes"),
         ("undo -o name", "asked 1; echo y"),
         ("rollback --to 2 -o name --yes", "true"),
+        ("cluster delete -l team=b", "asked 1; echo n"),
+        ("cluster delete -l team=b -o name", "asked 1; echo y"),
+        ("cluster label --all wave=1 -o name", "asked 1; echo y"),
+        ("cluster update dev-1 qa-1 --node-count 3", "asked 1; echo n"),
     ]);
     insta::with_settings!({omit_expression => true}, { insta::assert_snapshot!(transcript) });
 }

@@ -27,7 +27,7 @@ impl FixedSchema {
             .validator
             .iter_errors(value)
             .take(MOST_VIOLATIONS)
-            .flat_map(|error| violation(&error))
+            .flat_map(|error| violation(&error, &self.schema))
             .collect();
         errors.sort();
         errors.dedup();

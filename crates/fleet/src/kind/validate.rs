@@ -1,16 +1,20 @@
 //! Whether a document is valid under its kind, and what is wrong with it.
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, Validator};
-use serde_json::Value;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, PatternOptions, Validator};
+use serde_json::{Map, Value};
 
 use super::{CLUSTERS, Kind};
+use crate::nearest::did_you_mean;
 use crate::refusal::{MOST_VIOLATIONS, Violation, segment, shorten};
 
 /// Where the compiled schema has the rules for the ids of all kinds.
 const COMMON_RULES: &str = "/allOf/1";
 /// The most characters of a message that quotes a value.
 const MOST_DETAIL: usize = 300;
+
+/// What is wrong with a property that does not exist.
+const UNKNOWN: &str = "is not a property of this kind";
 
 impl Kind {
     /// What the schema finds wrong with a document. Only the first problem if there may be very many.
@@ -35,7 +39,7 @@ impl Kind {
             if common && errors.iter().any(|error| error.pointer == at) {
                 continue;
             }
-            errors.extend(violation(&error));
+            errors.extend(violation(&error, &self.schema));
         }
         if &*self.name == CLUSTERS {
             errors.extend(self.ambiguous_labels(value));
@@ -57,22 +61,30 @@ impl Kind {
 }
 
 /// The violations that one error of the schema stands for.
-pub(super) fn violation(error: &jsonschema::ValidationError<'_>) -> Vec<Violation> {
+pub(super) fn violation(error: &jsonschema::ValidationError<'_>, schema: &Value) -> Vec<Violation> {
     let at = error.instance_path().as_str();
-    let unknown = "is not a property of this kind";
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let unexpected = unexpected.iter();
             unexpected
-                .map(|name| Violation::new(format!("{at}{}", segment(name)), unknown))
+                .map(|name| Violation::new(format!("{at}{}", segment(name)), unknown_property(schema, at, name)))
                 .collect()
         }
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             vec![Violation::new(format!("{at}{}", segment(name)), "is required")]
         }
-        ValidationErrorKind::FalseSchema => vec![Violation::new(at, unknown)],
+        ValidationErrorKind::FalseSchema => vec![Violation::new(at, UNKNOWN)],
         _ => vec![Violation::new(at, describe(error))],
+    }
+}
+
+/// The problem of a property that does not exist, with the one that was probably meant.
+fn unknown_property(schema: &Value, at: &str, name: &str) -> String {
+    let known = properties(schema, at).into_iter().flatten();
+    match did_you_mean(name, known.map(|(known, _)| known.as_str())) {
+        Some(like) => format!("{UNKNOWN}; {like}"),
+        None => UNKNOWN.to_owned(),
     }
 }
 
@@ -98,9 +110,14 @@ pub(super) fn describe(error: &jsonschema::ValidationError<'_>) -> String {
         // The library's message lists only two of the options.
         ValidationErrorKind::Enum { options } => {
             let options = options.as_array().into_iter().flatten();
+            let like = error.instance().as_str();
+            let like = like.and_then(|given| did_you_mean(given, options.clone().filter_map(Value::as_str)));
+            let like = like.map(|like| format!("; {like}")).unwrap_or_default();
             let options: Vec<_> = options.map(Value::to_string).take(MOST_DETAIL).collect();
-            format!("{} is not one of {}", quoted(error), options.join(", "))
+            format!("{} is not one of {}{like}", quoted(error), options.join(", "))
         }
+        ValidationErrorKind::Type { kind } => unquoted(error, kind).unwrap_or_else(|| message(error)),
+        ValidationErrorKind::Pattern { .. } => spaced(error).unwrap_or_else(|| message(error)),
         // A schema under `not` may describe itself.
         ValidationErrorKind::Not { schema } => match schema.get("description").and_then(Value::as_str) {
             Some(description) => {
@@ -112,6 +129,52 @@ pub(super) fn describe(error: &jsonschema::ValidationError<'_>) -> String {
         _ => message(error),
     };
     shorten(detail, MOST_DETAIL)
+}
+
+/// YAML reads a version such as 1.10 as a number, unless it is in quotes.
+fn unquoted(error: &jsonschema::ValidationError<'_>, expected: &TypeKind) -> Option<String> {
+    let accepts_text = match expected {
+        TypeKind::Single(one) => *one == JsonType::String,
+        TypeKind::Multiple(several) => several.contains(JsonType::String),
+    };
+    let (is, because) = match error.instance().as_ref() {
+        _ if !accepts_text => return None,
+        Value::Number(number) if number.is_f64() => ("a number", ": without quotes, 1.10 is the number 1.1"),
+        Value::Number(_) => ("a number", ""),
+        Value::Bool(_) => ("a boolean", ""),
+        _ => return None,
+    };
+    let given = quoted(error);
+    Some(format!(
+        "{given} is {is}, and a string is expected; in YAML, put the value in quotes{because}"
+    ))
+}
+
+/// A space at the end of a value is easy to paste and hard to see.
+fn spaced(error: &jsonschema::ValidationError<'_>) -> Option<String> {
+    let instance = error.instance();
+    let given = instance.as_str()?;
+    let place = match (given.trim_start() != given, given.trim_end() != given) {
+        _ if given.trim().is_empty() => return None,
+        (true, true) => "begins and ends",
+        (true, false) => "begins",
+        (false, true) => "ends",
+        (false, false) => return None,
+    };
+    Some(format!("{} {place} with a space, which is not allowed", quoted(error)))
+}
+
+/// The properties that a schema has for the object at a place of a document.
+fn properties<'s>(schema: &'s Value, at: &str) -> Option<&'s Map<String, Value>> {
+    let segments = at.split('/').skip(1);
+    let inner = segments.fold(schema, |schema, segment| match schema.get("items") {
+        Some(items) => items,
+        None => match schema["properties"].get(segment.replace("~1", "/").replace("~0", "~")) {
+            Some(property) => property,
+            None => &schema["additionalProperties"],
+        },
+    });
+    inner["properties"].as_object()
 }
 
 /// The library's message. It begins with the value, so a long value is shortened to keep the reason visible.

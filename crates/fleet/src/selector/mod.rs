@@ -10,6 +10,7 @@ use serde_json::Value;
 
 pub use self::matcher::Matcher;
 use self::parser::Parser;
+use crate::nearest::did_you_mean;
 use crate::refusal::quote;
 use crate::snapshot::{Cluster, Fleet};
 
@@ -51,10 +52,14 @@ pub enum SelectorError {
     },
     #[error("the selector is not valid at character {at}: expected {expected}")]
     Syntax { at: usize, expected: &'static str },
-    #[error("\"{}\" is neither a field of clusters nor a label of any cluster", quote(.0))]
-    UnknownKey(String),
-    #[error("\"{}\" is not a valid value of {}", quote(.value), quote(.key))]
-    UnknownValue { key: String, value: String },
+    #[error("\"{}\" is neither a field of clusters nor a label of any cluster{}", quote(.key), suffix(.like))]
+    UnknownKey { key: String, like: Option<String> },
+    #[error("\"{}\" is not a valid value of {}{}", quote(.value), quote(.key), suffix(.like))]
+    UnknownValue {
+        key: String,
+        value: String,
+        like: Option<String>,
+    },
 }
 
 impl Selector {
@@ -84,6 +89,16 @@ impl Selector {
         self.requirements.iter().map(count).sum()
     }
 
+    /// The keys whose value is required to be one of some, with these values.
+    pub fn wanted(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.requirements
+            .iter()
+            .filter_map(|requirement| match &requirement.test {
+                Test::In(values) => Some((requirement.key.as_str(), values.as_slice())),
+                Test::Exists | Test::Missing | Test::NotIn(_) => None,
+            })
+    }
+
     /// Whether the documents of clusters must be read, or whether the fields in the snapshot are enough.
     pub fn reads_documents(&self) -> bool {
         let at_hand = ["id", "environment", "cluster_name", "cluster_dns"];
@@ -97,7 +112,7 @@ impl Selector {
         let selector = Selector::parse(text)?;
         for requirement in &selector.requirements {
             if !is_key(&requirement.key, fleet) {
-                return Err(SelectorError::UnknownKey(requirement.key.clone()));
+                return Err(unknown_key(&requirement.key, fleet));
             }
             requirement.check_values(fleet)?;
         }
@@ -111,7 +126,7 @@ impl Selector {
         for requirement in &selector.requirements {
             let is_negated = matches!(requirement.test, Test::Missing | Test::NotIn(_));
             if is_negated && !is_key(&requirement.key, fleet) {
-                return Err(SelectorError::UnknownKey(requirement.key.clone()));
+                return Err(unknown_key(&requirement.key, fleet));
             }
             requirement.check_values(fleet)?;
         }
@@ -140,8 +155,9 @@ impl Requirement {
         match values.iter().find(|value| !is_option(value)) {
             None => Ok(()),
             Some(value) => {
+                let like = did_you_mean(value, options.iter().filter_map(Value::as_str));
                 let (key, value) = (self.key.clone(), value.clone());
-                Err(SelectorError::UnknownValue { key, value })
+                Err(SelectorError::UnknownValue { key, value, like })
             }
         }
     }
@@ -151,6 +167,20 @@ impl Requirement {
 fn is_key(key: &str, fleet: &Fleet) -> bool {
     let kind = fleet.kinds().clusters();
     kind.is_some_and(|kind| kind.is_scalar_field(key)) || fleet.has_label(key)
+}
+
+fn unknown_key(key: &str, fleet: &Fleet) -> SelectorError {
+    let kind = fleet.kinds().clusters();
+    let fields = kind.and_then(|kind| kind.schema["properties"].as_object());
+    let fields = fields.into_iter().flat_map(|all| all.keys()).map(String::as_str);
+    let fields = fields.filter(|field| kind.is_some_and(|kind| kind.is_scalar_field(field)));
+    let like = did_you_mean(key, fields.chain(fleet.label_keys()));
+    let key = key.to_owned();
+    SelectorError::UnknownKey { key, like }
+}
+
+fn suffix(like: &Option<String>) -> String {
+    like.as_ref().map(|like| format!("; {like}")).unwrap_or_default()
 }
 
 fn bounded(what: &'static str, found: usize, most: usize) -> Result<(), SelectorError> {
@@ -249,7 +279,8 @@ mod tests {
 
     #[test]
     fn an_error_does_not_repeat_a_long_key() {
-        let error = SelectorError::UnknownKey("k".repeat(4000)).to_string();
+        let (key, like) = ("k".repeat(4000), None);
+        let error = SelectorError::UnknownKey { key, like }.to_string();
         assert!(error.len() < 300 && error.contains("… (4000 bytes)"), "{error}");
     }
 }

@@ -182,6 +182,11 @@ impl Fleet {
         self.label_keys.contains_key(key)
     }
 
+    /// Every label that a cluster has.
+    pub fn label_keys(&self) -> impl Iterator<Item = &str> {
+        self.label_keys.keys().map(|key| &**key)
+    }
+
     /// All resources of the fleet, as a store keeps them. [`Fleet::load`] turns them into the same fleet.
     pub fn resources(&self) -> impl Iterator<Item = Resource> {
         let resource = |kind: &Arc<str>, document: &Document| Resource {

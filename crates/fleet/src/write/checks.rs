@@ -12,9 +12,13 @@ use crate::dangling::Dangling;
 use crate::graph::Graph;
 use crate::inputs::{reference_id, references};
 use crate::kind::{CLUSTERS, KINDS, Kind};
+use crate::nearest::did_you_mean;
 use crate::operation::Verb;
 use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, shorten, some_of};
 use crate::snapshot::Definitions;
+
+/// Up to so many problems, the name that was probably meant is looked for: a write may name thousands that do not exist.
+const MOST_PROPOSALS: usize = 20;
 
 /// A reply that would break the contract: the cluster, and why.
 type Breach = (String, Violation);
@@ -95,7 +99,7 @@ impl Draft<'_> {
                 then.is_some_and(|then| then.refers(cluster, &kind.name, target))
             };
             if !exists && !self.rules.allow_dangling && !is_old(target) && !dangled() {
-                let detail = format!("there is no {} \"{target}\"", kind.singular);
+                let detail = absent(kind, target, definitions.filter(|_| errors.len() < MOST_PROPOSALS));
                 errors.push(Violation::new(pointer(), detail));
             }
         }
@@ -193,7 +197,7 @@ impl Draft<'_> {
             let is_missing = all.get(dependency).is_none() && !old.contains(dependency) && !dangled(dependency);
             let detail = match dependency == id {
                 true => format!("{} \"{id}\" depends on itself", kind.singular),
-                false if is_missing => format!("there is no {} \"{dependency}\"", kind.singular),
+                false if is_missing => absent(kind, dependency, Some(all)),
                 false => continue,
             };
             let pointer = self.blame(&kind.name, id, &format!("{}/{n}", segment(field)));
@@ -251,6 +255,14 @@ impl Draft<'_> {
         }
         contract(breaches)
     }
+}
+
+/// The problem of an id that does not exist, with the one that was probably meant.
+fn absent(kind: &Kind, id: &str, known: Option<&Definitions>) -> String {
+    let known = known.into_iter().flat_map(Definitions::iter);
+    let like = did_you_mean(id, known.map(|definition| &*definition.document.id));
+    let like = like.map(|like| format!("; {like}")).unwrap_or_default();
+    format!("there is no {} \"{id}\"{like}", kind.singular)
 }
 
 pub(super) fn invalid_unless_empty(errors: Vec<Violation>) -> Result<(), Refusal> {

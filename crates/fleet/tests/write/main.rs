@@ -21,6 +21,7 @@ mod patching;
 mod released;
 mod removals;
 mod selecting;
+mod typos;
 
 use std::sync::LazyLock;
 

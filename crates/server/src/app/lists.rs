@@ -6,6 +6,7 @@ use fleet::Fleet;
 use fleet::identity::{IDENTITIES, Role};
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, Kind};
+use fleet::nearest::did_you_mean;
 use fleet::refusal::quote;
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
@@ -69,7 +70,9 @@ fn check_values(kind: &Kind, fields: &[(String, String)]) -> Result<(), ReadErro
         let options = kind.schema["properties"][field]["enum"].as_array();
         if options.is_some_and(|options| !options.iter().any(|option| plain(option) == *value)) {
             let (value, name) = (quote(value), &kind.name);
-            let detail = format!("{field}=\"{value}\" is not a value that {name} can have");
+            let like = options.and_then(|options| did_you_mean(&value, options.iter().filter_map(Value::as_str)));
+            let like = like.map(|like| format!("; {like}")).unwrap_or_default();
+            let detail = format!("{field}=\"{value}\" is not a value that {name} can have{like}");
             return Err(ReadError::BadParameter(detail));
         }
     }

@@ -314,7 +314,7 @@ impl From<Refusal> for Problem {
 impl From<SelectorError> for Problem {
     fn from(error: SelectorError) -> Self {
         match error {
-            SelectorError::UnknownKey(_) => Refusal::new(Reason::Invalid, error.to_string()).into(),
+            SelectorError::UnknownKey { .. } => Refusal::new(Reason::Invalid, error.to_string()).into(),
             _ => Problem::bad_request(error.to_string()),
         }
     }

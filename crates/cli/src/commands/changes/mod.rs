@@ -32,7 +32,7 @@ pub(crate) struct ChangesArgs {
     /// Only revisions that changed a resource of this kind
     #[arg(long, value_parser = given, add = kind_names())]
     kind: Option<String>,
-    /// Only revisions that changed a resource with this id
+    /// Only revisions that changed a resource with this id; or KIND/ID
     #[arg(long, value_parser = given)]
     id: Option<String>,
     /// Only revisions by this actor: the name of a token, or system
@@ -73,9 +73,19 @@ enum ChangesCommand {
 pub(crate) fn run(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failure> {
     match &args.command {
         Some(ChangesCommand::Show(args)) => show::run(session, args),
-        None if args.records => records::run(session, args),
-        None => list(session, args),
+        None if args.records => records::run(session, &with_kind(args)),
+        None => list(session, &with_kind(args)),
     }
+}
+
+/// `--id clusters/demo-cluster-01` names the kind, too.
+fn with_kind(args: &ChangesArgs) -> ChangesArgs {
+    let mut args = args.clone();
+    if let Some((kind, id)) = args.id.clone().as_deref().and_then(|id| id.split_once('/')) {
+        args.kind.get_or_insert_with(|| kind.to_owned());
+        args.id = Some(id.to_owned());
+    }
+    args
 }
 
 /// The name of the kind that is asked for. The log also has records of kinds, decommissions and released names.

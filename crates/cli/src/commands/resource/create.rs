@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Verb, id, id_arg, label, noun, write_args};
 use crate::args::fields::{field_arg, field_values};
+use crate::args::ids::id_of;
 use crate::args::target::{Target, target_args};
-use crate::args::{WriteArgs, complete, given, switch};
+use crate::args::{WriteArgs, complete, switch};
+use crate::cli::family_name;
 use crate::client::{Conditions, Operation};
 use crate::confirm::note_restart;
 use crate::error::{ApiError, Failure};
@@ -66,7 +68,7 @@ fn assign_args(mut command: Command, kinds: &Kinds) -> Command {
             .value_name("ID")
             .action(ArgAction::Append)
             .help(format!("Assign this {} (can be repeated)", noun(other)))
-            .value_parser(given)
+            .value_parser(id_of(other.names()))
             .add(complete::ids(&other.name));
         command = command.arg(arg.help_heading("References"));
     }
@@ -139,9 +141,9 @@ impl Wanted<'_> {
     }
 
     fn exists(&self, failure: Failure) -> Failure {
-        let (command, id) = (&self.kind.command, self.id());
+        let (command, id) = (family_name(self.kind), self.id());
         failure.hint(format!(
-            "use `{command} update {id}` to change its fields, or `create --update` to overwrite it"
+            "use `{command} update {id}` to change its fields, or `{command} create {id} --update` to overwrite it"
         ))
     }
 
@@ -185,8 +187,8 @@ impl Wanted<'_> {
         let Some(change) = reply["changes"].as_array().and_then(|changes| changes.first()) else {
             return Ok(());
         };
-        let (command, id) = (&self.kind.command, self.id());
-        let mut failure = Failure::refused(format!("{command} {id} exists and differs"));
+        let (command, id) = (family_name(self.kind), self.id());
+        let mut failure = Failure::refused(format!("{} exists and differs", label(self.kind, id)));
         failure.details = differences(Some(&change["before"]), Some(&change["after"]))
             .iter()
             .map(|difference| (difference.pointer.clone(), difference.describe()))

@@ -9,14 +9,15 @@ use serde_json::{Map, Value, json};
 use super::{id, label};
 use crate::args::WriteArgs;
 use crate::args::target::Target;
+use crate::cli::family_name;
 use crate::client::{Operation, with_query};
 use crate::confirm::note_restart;
 use crate::error::Failure;
 use crate::kinds::Kind;
-use crate::session::{ATTEMPTS, Session, blame, missing, text};
+use crate::session::{ATTEMPTS, Session, blame, missing, missing_cluster, text};
 
 /// The fields of the definition that a reference overrides.
-pub(super) fn overrides<'a>(kind: &'a Kind, reference: &'a Value) -> impl Iterator<Item = (&'a str, &'a Value)> {
+pub(crate) fn overrides<'a>(kind: &'a Kind, reference: &'a Value) -> impl Iterator<Item = (&'a str, &'a Value)> {
     let set = |name: &'a str| {
         reference
             .get(name)
@@ -118,11 +119,11 @@ fn not_assigned(session: &Session<'_>, kind: &Kind, id: &str, place: &str) -> Re
     session
         .client
         .resource(&kind.name, id)
-        .map_err(|error| missing(error.into(), kind))?;
+        .map_err(|error| missing(error.into(), kind, id))?;
     let failure = Failure::refused(format!("{} is not assigned {place}", label(kind, id)));
     Ok(failure.hint(format!(
         "assign it with `{} assign {id}`, which also sets overrides",
-        kind.command
+        family_name(kind)
     )))
 }
 
@@ -149,8 +150,8 @@ fn find(session: &Session<'_>, target: &Target, exactly: bool) -> Result<Vec<Fou
     };
     let mut found = Vec::new();
     for id in ids {
-        let hinted = |error| Failure::from(error).or_hint(|| "`cluster list` lists the clusters".to_owned());
-        let one = session.client.resource(CLUSTERS, &id).map_err(hinted)?;
+        let one = session.client.resource(CLUSTERS, &id);
+        let one = one.map_err(|error| missing_cluster(error.into(), &id))?;
         found.push(Found {
             cluster: one.value,
             etag: one.etag,

@@ -2,7 +2,8 @@
 
 use clap::{Arg, ArgMatches, Args as _, Command};
 
-use super::{Verb, id, id_arg, noun};
+use super::{Verb, ids, ids_arg, noun};
+use crate::args::ids::Named;
 use crate::error::Failure;
 use crate::kinds::{Kind, Kinds};
 use crate::session::Session;
@@ -22,14 +23,17 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
         .conflicts_with("watch")
         .help("Show it as it was at this revision");
     let command = command
-        .about(format!("Show one {}", noun(kind)))
-        .arg(id_arg(kind))
+        .about(format!("Show one {}, or several", noun(kind)))
+        .arg(ids_arg(kind))
         .arg(revision);
     Some(WatchArgs::augment_args(command))
 }
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
     let revision = matches.get_one::<u64>("revision").copied();
-    let path = view::path(kind, id(matches), revision);
-    view::show(session, kind, &path, Some(id(matches)), &WatchArgs::read(matches)?)
+    let named = [Named {
+        kind,
+        ids: ids(matches),
+    }];
+    view::show_named(session, &named, revision, &WatchArgs::read(matches)?)
 }

@@ -6,11 +6,11 @@ use fleet::kind::CLUSTERS;
 use super::Verb;
 use crate::args::fields::trimmed;
 use crate::args::target::selector_arg;
-use crate::client::with_query;
 use crate::error::Failure;
 use crate::kinds::{Kind, Kinds, free_flag};
+use crate::output::jsonpath::JsonPath;
 use crate::session::Session;
-use crate::view::{self, WatchArgs};
+use crate::view::{self, WatchArgs, sort_path};
 
 pub(super) const VERB: Verb = Verb {
     name: "list",
@@ -33,7 +33,16 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
         let number = Arg::new(name).long(name).value_name("N").help(help);
         number.value_parser(clap::value_parser!(u64))
     };
+    let sort_by = Arg::new("sort-by")
+        .long("sort-by")
+        .value_name("PATH")
+        .value_parser(sort_path);
     command = command
+        .arg(
+            sort_by
+                .conflicts_with("watch")
+                .help("Sort by a value of each resource: .oci_tag, .labels.team"),
+        )
         .arg(number("limit", "At most N resources"))
         .arg(number("offset", "Skip the first N resources"));
     Some(WatchArgs::augment_args(command))
@@ -50,6 +59,6 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
     for name in ["limit", "offset"] {
         parameters.push((name, matches.get_one::<u64>(name).map(u64::to_string)));
     }
-    let path = with_query(&format!("/{}", kind.name), parameters);
-    view::show(session, kind, &path, None, &WatchArgs::read(matches)?)
+    let order = matches.get_one::<JsonPath>("sort-by");
+    view::show_list(session, kind, parameters, order, &WatchArgs::read(matches)?)
 }

@@ -2,14 +2,17 @@
 //! are built from the kind, so a kind that is added to the server has them too.
 
 mod assign;
+pub(crate) mod chosen;
 mod create;
 pub(crate) mod delete;
-mod diagnostics;
+mod describe;
+pub(crate) mod diagnostics;
 mod edit;
 mod edit_references;
 mod enable;
 mod get;
 mod history;
+mod label;
 mod list;
 mod maps;
 mod r#override;
@@ -18,17 +21,24 @@ mod pins;
 mod unassign;
 mod unpin;
 mod update;
+pub(crate) mod usages;
+mod versions;
 mod r#where;
 
+pub(crate) use self::chosen::{Chosen, matching};
 pub(crate) use self::create::Wanted;
+pub(crate) use self::edit_references::overrides;
+pub(crate) use self::label::Labels;
 pub(crate) use self::patch::set_values;
+pub(crate) use self::usages::usages;
 
 use clap::{Arg, ArgMatches, Args as _, Command};
 
 use crate::args::fields::trimmed;
+use crate::args::ids::{id_of, unique};
 use crate::args::target::target_args;
-use crate::args::{WriteArgs, complete, given};
-use crate::cli::family_name;
+use crate::args::{WriteArgs, complete};
+use crate::cli::{family_name, is_built_in};
 use crate::client::Operation;
 use crate::confirm::NAMED_HELP;
 use crate::error::{ApiError, Failure};
@@ -44,11 +54,13 @@ struct Verb {
 }
 
 /// Every command, in the order of the help.
-const VERBS: [Verb; 17] = [
+const VERBS: [Verb; 20] = [
     list::VERB,
     get::VERB,
+    describe::VERB,
     create::VERB,
     update::VERB,
+    label::VERB,
     delete::VERB,
     edit::VERB,
     history::VERB,
@@ -56,6 +68,7 @@ const VERBS: [Verb; 17] = [
     assign::VERB,
     unassign::VERB,
     r#where::VERB,
+    versions::VERB,
     r#override::VERB,
     pins::VERB,
     unpin::VERB,
@@ -76,10 +89,31 @@ pub(crate) fn family(kind: &Kind, kinds: &Kinds) -> Command {
         (verb.command)(command, kind, kinds)
     });
     Command::new(family_name(kind))
+        .aliases(aliases(kind, kinds))
         .about(about)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(commands)
+}
+
+/// Every other name of a kind, as a command: `clusters list`. Names that are commands themselves, or names of two kinds, are not
+/// among them.
+fn aliases(kind: &Kind, kinds: &Kinds) -> Vec<String> {
+    let families: Vec<String> = kinds.iter().map(family_name).collect();
+    let names = kind.names().into_iter().flat_map(|name| [name.replace('_', "-"), name]);
+    let mut free: Vec<String> = names
+        .filter(|name| !families.contains(name) && !is_built_in(name) && name != "help")
+        .filter(|name| {
+            kinds
+                .iter()
+                .filter(|other| other.names().contains(&name.replace('-', "_")))
+                .count()
+                == 1
+        })
+        .collect();
+    free.sort();
+    free.dedup();
+    free
 }
 
 /// Runs a command of a kind.
@@ -108,9 +142,27 @@ fn id_arg(kind: &Kind) -> Arg {
     Arg::new("id")
         .value_name("ID")
         .required(true)
-        .value_parser(given)
+        .value_parser(id_of(kind.names()))
         .help(format!("The id of the {}", noun(kind)))
         .add(complete::ids(&kind.name))
+}
+
+/// One id, or several.
+fn ids_arg(kind: &Kind) -> Arg {
+    let help = format!("The id of the {} (several can be given)", noun(kind));
+    id_arg(kind).num_args(1..).help(help)
+}
+
+/// The ids that a command is about, each once.
+fn ids(matches: &ArgMatches) -> Vec<String> {
+    unique(
+        matches
+            .get_many::<String>("id")
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect(),
+    )
 }
 
 /// The id that a command is about.
@@ -120,6 +172,11 @@ fn id(matches: &ArgMatches) -> &str {
 
 fn write_args(command: Command) -> Command {
     WriteArgs::augment_args(command).after_help(NAMED_HELP)
+}
+
+/// The same, with examples in the help.
+fn write_args_with(command: Command, examples: &str) -> Command {
+    write_args(command).after_help(format!("{NAMED_HELP}\n\n{examples}"))
 }
 
 /// A write to the references of clusters; only kinds that clusters refer to have it.
@@ -135,7 +192,7 @@ fn explain(session: &Session<'_>, kind: &Kind, id: &str, operations: &[Operation
         && let Err(absent) = session.client.resource(&kind.name, id)
         && absent.is("not-found")
     {
-        return missing(absent.into(), kind);
+        return missing(absent.into(), kind, id);
     }
     blame(operations, error)
 }

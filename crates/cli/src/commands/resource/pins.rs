@@ -32,7 +32,7 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
     let only = matches.get_one::<String>("id");
     if let Some(id) = only {
         let found = session.client.resource(&kind.name, id);
-        found.map_err(|error| missing(error.into(), kind))?;
+        found.map_err(|error| missing(error.into(), kind, id))?;
     }
     let definitions = session.client.get(&format!("/{}", kind.name))?;
     let selector = matches.get_one::<String>("selector").cloned();

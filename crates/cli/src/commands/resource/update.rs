@@ -1,21 +1,29 @@
 //! `KIND update`.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use fleet::kind::CLUSTERS;
 use serde_json::{Value, json};
 
-use super::{Verb, id, id_arg, label, noun, write_args};
+use super::chosen::{Chosen, chosen_args};
+use super::{Verb, label, noun, write_args, write_args_with};
 use crate::args::WriteArgs;
 use crate::args::fields::{field_arg, field_path, field_values};
 use crate::client::Operation;
 use crate::error::Failure;
 use crate::kinds::{Field, Kind, Kinds};
-use crate::session::Session;
+use crate::session::{Session, blame, missing};
 
 pub(super) const VERB: Verb = Verb {
     name: "update",
     command,
     run,
 };
+
+const EXAMPLES: &str = "\
+Examples:
+  flux-resourceset-cli cluster update demo-cluster-01 --node-count 5
+  flux-resourceset-cli cluster update dev-1 dev-2 --unset labels.team
+  flux-resourceset-cli cluster update -l environment=dev --k0s-version v1.31.2 --dry-run";
 
 fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     let known: Vec<String> = kind.fields.iter().map(|field| field.name.clone()).collect();
@@ -26,13 +34,19 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
         .value_parser(move |text: &str| field_path(text, &known))
         .help("Clear a field, or one key of it: labels.team");
     let command = command
-        .about(format!("Change fields of a {}; the others stay", noun(kind)))
-        .arg(id_arg(kind))
+        .about(format!(
+            "Change fields of a {}, or of several; the others stay",
+            noun(kind)
+        ))
         .args(kind.fields.iter().map(|field| field_arg(field, false)))
         .arg(unset);
     let names = kind.fields.iter().map(Field::arg).chain(["unset".to_owned()]);
     let group = ArgGroup::new("values").args(names).required(true).multiple(true);
-    Some(write_args(command.group(group)))
+    let command = chosen_args(command, kind).group(group);
+    Some(match kind.name.as_str() {
+        CLUSTERS => write_args_with(command, EXAMPLES),
+        _ => write_args(command),
+    })
 }
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
@@ -47,7 +61,21 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
             _ => value[field] = Value::Null,
         }
     }
-    let body = json!({"op": "merge", "kind": kind.name, "id": id(matches), "value": value});
-    let operation = Operation::new(label(kind, id(matches)), body);
-    session.write_and_show(&[operation], &WriteArgs::read(matches)?)
+    let chosen = Chosen::read(kind, matches);
+    let operations: Vec<Operation> = match &chosen {
+        Chosen::Ids(ids) => {
+            let body = |id: &String| json!({"op": "merge", "kind": kind.name, "id": id, "value": value});
+            ids.iter().map(|id| Operation::new(label(kind, id), body(id))).collect()
+        }
+        Chosen::Selector(selector) => {
+            let body = json!({"op": "merge", "kind": kind.name, "selector": selector, "value": value});
+            vec![Operation::new(kind.plural(), body)]
+        }
+    };
+    let outcome = session.write(&operations, &WriteArgs::read(matches)?);
+    let outcome = outcome.map_err(|error| match &chosen {
+        Chosen::Ids(ids) if ids.len() == 1 => missing(blame(&operations, error), kind, &ids[0]),
+        _ => blame(&operations, error),
+    })?;
+    session.show(&outcome)
 }

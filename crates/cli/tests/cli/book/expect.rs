@@ -19,7 +19,9 @@ pub(super) fn agrees(language: &str, expected: &str, actual: &str) -> bool {
         if line.trim() == ANYTHING {
             pattern.push_str(r"(?:[^\n]*\n)*");
         } else {
-            let parts: Vec<String> = line.trim_end().split(ANYTHING).map(regex::escape).collect();
+            let indent = line.len() - line.trim_start().len();
+            pattern.push_str(&line[..indent]);
+            let parts: Vec<String> = line.trim().split(ANYTHING).map(regex::escape).collect();
             let line = parts.join(r"[^\n]*");
             // The columns of a table are as wide as what stands in them.
             let columns = if parts.len() > 1 {
@@ -90,6 +92,8 @@ fn output_that_differs_is_noticed() {
     assert!(!agree("took …ms", "took 12s"));
     assert!(agree("1   …       write   -", "1   2026-01-01   write   -"));
     assert!(!agree("  a: 1\n…", "a: 1\n"));
+    assert!(agree("  at …: a", "  at 12: a"));
+    assert!(!agree("  at …: a", "at 12: a"));
     assert!(!agree("a", "a\nb"));
     assert!(!agree("a\n…\nd", "a\nb\n"));
     let agree = |expected, actual| agrees("json", expected, actual);
