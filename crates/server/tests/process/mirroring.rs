@@ -476,7 +476,7 @@ fn with_the_read_token_a_store_that_was_filled_before_is_followed() {
     let process = mirror_of(&here, origin.address).env("MIRROR_TOKEN", READ).spawn();
     let line = process.line("the origin cannot be followed");
     assert!(
-        line.contains("GET /backup: 403: this token can only read; use a token that can write"),
+        line.contains("GET /backup: 403: a token of the role reader may not do this; it needs one of: admin, mirror"),
         "{line}"
     );
     process.kill();
