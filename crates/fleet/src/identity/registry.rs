@@ -6,7 +6,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdMap};
+use imbl::OrdMap;
 
 use super::{CLUSTER_PREFIX, Identity, Time, Token, TokenId, cluster_of};
 use crate::document::Document;
@@ -21,7 +21,8 @@ pub struct Identities {
     named_tokens: OrdMap<TokenId, Arc<str>>,
     /// The tokens of each cluster, by the cluster's id.
     clusters: OrdMap<Arc<str>, Tokens>,
-    cluster_tokens: HashMap<TokenId, ClusterToken>,
+    /// Ordered: a tree has fuller nodes than a hash map.
+    cluster_tokens: OrdMap<TokenId, ClusterToken>,
     certificates: OrdMap<Arc<str>, Arc<str>>,
 }
 

@@ -19,7 +19,7 @@ pub use self::definitions::{Definition, Definitions};
 pub(crate) use self::edit::Edit;
 pub use self::poll::Poll;
 use crate::damage::Damage;
-use crate::document::Document;
+use crate::document::{Document, Etag};
 use crate::identity::{IDENTITIES, Identities};
 use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kinds, RELEASED_NAMES, Source, Trust};
 use crate::log::{Head, Resource, Revision, RevisionRecord, State};
@@ -71,8 +71,10 @@ impl Fleet {
         }
         edit.settle_kinds(Trust::Stored)
             .map_err(|failed| describe_failures(&failed))?;
-        // Last, so that they share the ids of their clusters.
-        let (identities, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|resource| &*resource.kind == IDENTITIES);
+        // Last, so that they share the ids of their clusters; and in no order, because sorted keys leave the nodes of a tree half full.
+        let (mut identities, rest): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|resource| &*resource.kind == IDENTITIES);
+        identities.sort_by_cached_key(|resource| Etag::of_bytes(resource.id.as_bytes()).0);
         for resource in rest.into_iter().chain(identities) {
             edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
         }

@@ -138,6 +138,11 @@ pub fn authorize(app: &App, headers: &HeaderMap, extensions: &Extensions, needed
     match known {
         // The token may be one of an identity that cannot be read.
         Err(Unknown::Invalid) if fleet.is_damaged(IDENTITIES) => Err(Problem::damaged()),
+        // A machine that registers learns that its join identity has ended, and not that its token may be wrong.
+        Err(Unknown::Expired) if needed == Right::Register => {
+            count("expired");
+            Err(Problem::ended())
+        }
         Err(unknown) => {
             count(unknown.label());
             let token = headers.get(AUTHORIZATION).filter(|_| unknown == Unknown::Expired);

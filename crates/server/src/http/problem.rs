@@ -115,6 +115,14 @@ impl Problem {
         Problem::new(ProblemType::Forbidden, detail)
     }
 
+    /// The join identity, or its token, has expired.
+    pub fn ended() -> Self {
+        Problem::new(
+            ProblemType::Forbidden,
+            "the join identity, or its token, has expired: no cluster can register with it",
+        )
+    }
+
     /// The paths of one cluster, polled by somebody else.
     pub fn not_its_cluster(detail: &'static str) -> Self {
         Problem::new(ProblemType::Forbidden, detail)

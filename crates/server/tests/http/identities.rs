@@ -404,6 +404,25 @@ async fn a_cluster_registers_itself_within_the_scope_of_the_join_identity() {
 }
 
 #[tokio::test]
+async fn nobody_registers_with_an_identity_that_has_expired() {
+    let app = TestApp::start().await;
+    let mut join = document("join");
+    join["expires_at"] = "2020-01-01T00:00:00Z".into();
+    app.post("/identities", &join).await.expect(201);
+    let issued = app.post("/identities/join/tokens", &json!({})).await.expect(201).json();
+    let token = issued["token"].as_str().unwrap();
+    let body = json!({"cluster_name": "late", "cluster_dns": "late.k8s.example.com", "environment": "dev"});
+    let problem = app
+        .post("/register", &body)
+        .token(token)
+        .await
+        .problem(403, "forbidden");
+    assert!(problem["detail"].as_str().unwrap().contains("expired"), "{problem}");
+    app.get("/clusters/late").await.expect(404);
+    app.get("/whoami").token(token).await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
 async fn identities_survive_a_restart_and_stay_out_of_a_rollback() {
     let setup = Setup::default().sqlite();
     let app = setup.start().await;
