@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Operation;
 use super::resources::history_page;
 use crate::http::openapi::convert::to_openapi;
-use crate::http::openapi::schemas::{array, described, object, reference, text};
+use crate::http::openapi::schemas::{any_object, array, described, object, reference, text};
 
 /// The tag of these operations.
 const TAG: &str = "identities";
@@ -73,7 +73,13 @@ pub fn replace_identity(_: &Kinds) -> Operation {
 pub fn patch_identity(_: &Kinds) -> Operation {
     instance(Operation::new(TAG, "patch_identity", "Change fields of an identity. Its tokens stay.").writes())
         .if_match()
-        .document_body(json!({"type": "object"}))
+        .body(&[
+            (
+                "application/json",
+                described("Objects merge, null removes.", any_object()),
+            ),
+            ("application/merge-patch+json", described("RFC 7396.", any_object())),
+        ])
         .answer(200, "The identity.", shown())
         .dry_run()
 }
