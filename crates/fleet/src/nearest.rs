@@ -126,12 +126,18 @@ mod tests {
         let ids: Vec<String> = (0..400).map(|n| format!("c-{n:03}")).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         assert_eq!(nearest("C-001", ids.iter().copied()), ["c-001"]);
-        assert_eq!(nearest("c-0001", ids.iter().copied()), ["c-000", "c-001", "c-011"]);
+        assert_eq!(nearest("c-0001", ids.iter().copied()), ["c-000", "c-001"]);
         assert_eq!(
             proposed("c-01", &ids),
             "did you mean \"c-001\", \"c-010\" or \"c-011\"?"
         );
-        assert_eq!(proposed("c-", &["d", "c-1", "c-2", "c-3", "c-4"]), "");
+        // Of many that are as near, the first; of many that begin with it, none.
+        let four = ["d", "c-1", "c-2", "c-3", "c-4"];
+        assert_eq!(proposed("c-", &four), "did you mean \"c-1\", \"c-2\" or \"c-3\"?");
+        assert_eq!(
+            proposed("cl", &["cluster-1", "cluster-2", "cluster-3", "cluster-4"]),
+            ""
+        );
     }
 
     #[test]
