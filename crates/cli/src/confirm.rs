@@ -21,7 +21,7 @@ command plans, shows and asks again.";
 
 /// For the help of all other writes.
 pub(crate) const NAMED_HELP: &str = "\
-At a terminal, the command shows the plan and asks if it changes what more than one cluster is told, or removes something \
+At a terminal, the command shows the plan and asks if it changes the inputs of more than one cluster, or removes something \
 from a cluster; answering yes also confirms the removals in the plan. Without a terminal, it refuses to remove something \
 from more than one cluster unless --yes or --confirm-removals N is given. With --yes it prints such a plan to stderr and \
 does not ask. --yes does not confirm removals beyond the removal budget: these need --confirm-removals N.";

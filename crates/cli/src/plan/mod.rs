@@ -137,7 +137,7 @@ impl Plan {
         self.document["removals"]["count"].as_u64().unwrap_or_default()
     }
 
-    /// How many clusters are told something else, or may be matched differently by selectors.
+    /// How many clusters get other inputs, or may be matched differently by selectors.
     pub(crate) fn reach(&self) -> usize {
         let told = effect::items(&self.document["clusters"]).iter();
         let relabelled = effect::items(&self.document["relabelled"]["clusters"]).iter();

@@ -1,7 +1,7 @@
 //! The identities of a snapshot, found by id, by token and by certificate.
 //!
 //! Those of clusters are many (one per cluster) and all alike, so that only what differs is kept: the digests of their tokens, in one
-//! map. Their documents are made when somebody asks.
+//! map. Their documents are made when they are read.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fleet::identity::TokenId;
 
-/// How many failures are answered as such before the rest is told to wait, and how fast the allowance comes back.
+/// How many failures in a row get 401; further ones get 429. And how many more are allowed per second.
 const ALLOWED: f64 = 500.0;
 const PER_SECOND: f64 = 10.0;
 /// The most addresses and tokens that are remembered. Beyond, those whose allowance is back are forgotten, and then all.

@@ -28,7 +28,7 @@ pub struct Actor {
     pub role: Role,
     /// The identity, unless the token is one of the environment.
     pub identity: Option<Arc<Identity>>,
-    /// When its token, or its identity, stops to be valid.
+    /// When its token, or its identity, stops being valid.
     pub expires_at: Option<Time>,
 }
 

@@ -23,17 +23,6 @@ pub enum Right {
 }
 
 impl Right {
-    pub const ALL: [Right; 8] = [
-        Right::Known,
-        Right::Poll,
-        Right::Read,
-        Right::Write,
-        Right::Administer,
-        Right::Follow,
-        Right::Copy,
-        Right::Register,
-    ];
-
     /// The roles that have it.
     pub const fn roles(self) -> &'static [Role] {
         use Role::{Admin, Cluster, Join, Mirror, Operator, Reader};

@@ -24,7 +24,8 @@ pub struct MirrorOptions {
     /// The origin: the URL of a server in `crud` mode, or a backup file, which is read again whenever it is replaced.
     #[arg(long, env = "MIRROR_FROM", value_name = "URL|FILE")]
     from: Option<OsString>,
-    /// The origin's bearer token: a write token, which GET /backup needs. A mirror that has its first copy needs only a read token.
+    /// The origin's bearer token: one of the role mirror, or a write token. While the origin has no identities, a mirror that has its
+    /// first copy needs only a read token.
     #[arg(long, env = "MIRROR_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: Option<OsString>,
     /// A file with that token, on one line. It is read for each connection.

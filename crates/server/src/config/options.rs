@@ -32,7 +32,8 @@ pub struct Options {
         default_value = "sqlite://data/flux-resourceset.db?mode=rwc"
     )]
     pub database_url: OsString,
-    /// The bearer token for reading. Required, unless AUTH_TOKEN_FILE is set.
+    /// The bearer token for reading. Required, unless AUTH_TOKEN_FILE or TLS_CLIENT_CA_FILE is set, or the store has an admin
+    /// (`flux-resourceset identity create`).
     #[arg(
         long,
         env = "AUTH_TOKEN",

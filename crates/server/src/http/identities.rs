@@ -56,7 +56,7 @@ pub async fn create(State(app): State<Arc<App>>, caller: Caller, body: Body) -> 
 
 /// `GET /identities/{id}`
 pub async fn get(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
-    caller.query()?.end("nothing")?;
+    caller.query()?.end("none")?;
     app.document(IDENTITIES, &id)?;
     let response = document(&app.fleet(), &id, StatusCode::OK)?;
     Ok(respond::unless_known(&caller.headers, response))
@@ -193,7 +193,7 @@ pub async fn revoke(State(app): State<Arc<App>>, Path((id, token)): Path<(String
 
 /// `GET /whoami`
 pub async fn whoami(caller: Caller) -> Reply {
-    caller.query()?.end("nothing")?;
+    caller.query()?.end("none")?;
     let actor = caller.actor();
     let identity = actor.identity.as_ref();
     let scope = identity.and_then(|identity| identity.scope.as_ref());

@@ -160,7 +160,7 @@ async fn serve_connection(
     }
 }
 
-/// What a client is told that speaks plain HTTP. It does not expect TLS, so the reply is plain, too.
+/// The reply to a client that speaks plain HTTP. It does not expect TLS, so the reply is plain, too.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n\
 this server speaks https: use an https:// URL\n";
 

@@ -123,7 +123,7 @@ impl Problem {
         )
     }
 
-    /// The paths of one cluster, polled by somebody else.
+    /// A poll of the paths of one cluster by a caller that may not.
     pub fn not_its_cluster(detail: &'static str) -> Self {
         Problem::new(ProblemType::Forbidden, detail)
     }

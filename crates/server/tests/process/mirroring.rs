@@ -502,6 +502,37 @@ fn with_the_read_token_a_store_that_was_filled_before_is_followed() {
 }
 
 #[test]
+fn a_mirror_identity_copies_identities_and_a_reader_is_told_that_it_cannot() {
+    let (there, here, elsewhere) = (Folder::new(), Folder::new(), Folder::new());
+    let origin = origin(&there);
+    let backup = there.path("fleet.jsonl");
+    command(&there, &["backup", backup.to_str().unwrap()]);
+    command(&elsewhere, &["restore", backup.to_str().unwrap()]);
+    let reader = mirror_of(&elsewhere, origin.address).env("MIRROR_TOKEN", READ).start();
+    let writer = origin.writer();
+    writer
+        .post("/identities", &json!({"id": "edge", "role": "mirror"}))
+        .expect(201);
+    let token = writer.post("/identities/edge/tokens", &json!({})).expect(201).json();
+    let token = token["token"].as_str().unwrap();
+    origin.with(token).get("/clusters").expect(403);
+    let mirror = mirror_of(&here, origin.address).env("MIRROR_TOKEN", token).start();
+    let own = writer
+        .post("/clusters/demo-cluster-01/token", &json!({}))
+        .expect(201)
+        .json();
+    let own = own["token"].as_str().unwrap();
+    caught_up(&origin, &mirror);
+    let path = "/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/namespaces";
+    mirror.with(own).get(path).expect(200);
+    // Revoked there, refused here.
+    writer.delete("/identities/cluster:demo-cluster-01").expect(204);
+    eventually("the mirror refuses it", || mirror.with(own).get(path).status == 401);
+    let line = reader.process.line("hides identities");
+    assert!(line.contains("role mirror"), "{line}");
+}
+
+#[test]
 fn an_origin_that_cannot_be_mirrored_is_named() {
     let (there, here) = (Folder::new(), Folder::new());
     add(&there.crud().start(), ["a".to_owned()]);

@@ -203,6 +203,16 @@ fn a_certificate_identifies_a_cluster_or_an_identity_by_its_dns_name() {
     assert!(forged.get(server.address, "/clusters", None).is_err());
 }
 
+#[test]
+fn a_server_that_accepts_client_certificates_needs_no_token() {
+    let world = World::new();
+    let server = world.start(world.setup().without("AUTH_TOKEN").without("CRUD_AUTH_TOKEN"));
+    let own = Some(world.clients.sign(&["demo-cluster-01.k8s.example.com"]));
+    let demo = world.client(&rustls::version::TLS13, own);
+    assert_eq!(demo.get(server.address, DEMO, None).unwrap(), 200);
+    assert_eq!(world.plain_client().get(server.address, DEMO, None).unwrap(), 401);
+}
+
 /// Creates something with the write token.
 fn post(client: &Client, address: SocketAddr, path: &str, body: &str) {
     let name = ServerName::try_from("localhost").unwrap();

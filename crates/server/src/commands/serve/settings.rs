@@ -40,7 +40,7 @@ impl Settings {
         let openapi_file = problems.keep(config.openapi_file.as_deref().map(read_openapi).transpose());
         let tls = problems.keep(config.tls.as_ref().map(Tls::load).transpose());
         // Identities of the store may take the place of these tokens. That is known when it is loaded.
-        if !options.has_read_token() && (!problems.is_empty() || is_mirror || !may_have_identities(&config)) {
+        if !options.has_read_token() && (!problems.is_empty() || is_mirror || !may_have_callers(&config)) {
             problems.push(no_token());
         }
         match (tokens, templates, openapi_file, tls) {
@@ -55,14 +55,14 @@ impl Settings {
             _ => Err(problems),
         }
     }
-}
 
-impl Settings {
     /// Refuses to serve if nobody could call: there is no token, and no identity that could issue one.
     pub(super) fn check_callers(&self, fleet: &Fleet) -> Result<(), ConfigError> {
         let is_admin = |identity: &Arc<Identity>| identity.role == Role::Admin && !identity.tokens.is_empty();
-        let by_certificate = self.config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        match self.config.read_tokens.is_set() || by_certificate || fleet.identities().named().any(is_admin) {
+        match self.config.read_tokens.is_set()
+            || accepts_certificates(&self.config)
+            || fleet.identities().named().any(is_admin)
+        {
             true => Ok(()),
             false => Err(no_token()),
         }
@@ -75,13 +75,18 @@ fn no_token() -> ConfigError {
     ConfigError::new("AUTH_TOKEN", problem)
 }
 
-/// Whether the store may hold identities: one that does not exist yet holds none.
-fn may_have_identities(config: &Config) -> bool {
-    match config.backend {
+/// Whether somebody may be able to call without a token of the environment. A store that does not exist yet has no identities.
+fn may_have_callers(config: &Config) -> bool {
+    let may_have_identities = match config.backend {
         Backend::Memory => false,
         Backend::Sqlite => start::store_exists(config),
         Backend::Postgres => true,
-    }
+    };
+    may_have_identities || accepts_certificates(config)
+}
+
+fn accepts_certificates(config: &Config) -> bool {
+    config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
 }
 
 fn read_openapi(path: &Path) -> Result<String, ConfigError> {

@@ -152,7 +152,7 @@ pub fn revoke_token(_: &Kinds) -> Operation {
 
 pub fn register(_: &Kinds) -> Operation {
     let summary = "Register a new cluster, with the token of a join identity. The cluster and its identity are created in one revision.";
-    let digest = "The SHA-256 of a token that the cluster made itself, as hexadecimal digits. The same call repeated is then 200, so that a lost response strands nobody.";
+    let digest = "The SHA-256 of a token that the cluster made itself, as hexadecimal digits. The same call can then be repeated, and gets 200: a response may be lost.";
     let body = json!({
         "type": "object",
         "additionalProperties": false,
