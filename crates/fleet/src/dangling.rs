@@ -14,6 +14,8 @@ type Holders = BTreeMap<(Arc<str>, Arc<str>), BTreeSet<Arc<str>>>;
 pub struct Dangling {
     /// Clusters with a reference to the definition.
     references: Holders,
+    /// Profiles with a reference to the definition.
+    profiles: Holders,
     /// Definitions of the same kind that depend on the definition.
     dependencies: Holders,
 }
@@ -22,9 +24,14 @@ impl Dangling {
     pub fn of(fleet: &Fleet) -> Dangling {
         let mut dangling = Dangling::default();
         for (kind, id, _) in fleet.dangling() {
-            let definitions = fleet.definitions(kind).into_iter();
-            let users = definitions.flat_map(|all| all.users(id)).cloned().collect();
-            dangling.references.insert((kind.clone(), id.clone()), users);
+            let definitions = fleet.definitions(&kind).into_iter();
+            let users = definitions.flat_map(|all| all.users(&id)).cloned().collect();
+            if let Some(kind) = fleet.kinds().get(&kind) {
+                let profiles = fleet.profiles().referring_to(kind, &id);
+                let profiles = profiles.map(|profile| profile.id().clone()).collect();
+                dangling.profiles.insert((kind.name.clone(), id.clone()), profiles);
+            }
+            dangling.references.insert((kind, id), users);
         }
         for kind in fleet.kinds().definitions() {
             let Some(all) = fleet.definitions(&kind.name) else {
@@ -44,6 +51,11 @@ impl Dangling {
     /// Whether `cluster` refers to a missing definition.
     pub(crate) fn refers(&self, cluster: &str, kind: &Arc<str>, id: &str) -> bool {
         holds(&self.references, kind, id, cluster)
+    }
+
+    /// Whether `profile` refers to a missing definition.
+    pub(crate) fn profile_refers(&self, profile: &str, kind: &Arc<str>, id: &str) -> bool {
+        holds(&self.profiles, kind, id, profile)
     }
 
     /// Whether `definition` depends on a missing definition of its kind.

@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::inputs::{self, Effective, reference_id, references};
-use crate::kind::Kind;
+use crate::kind::{EXCLUDED, Kind};
 use crate::snapshot::{Cluster, Fleet};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// `dangling`, `stalled`, `unused`, `ignored` or `contract`; for rendered manifests, `template`, `duplicate`, `unmet` or
+    /// `dangling`, `stalled`, `unused`, `ignored`, `excludes` or `contract`; for rendered manifests, `template`, `duplicate`, `unmet` or
     /// `untemplated`.
     pub code: &'static str,
     pub kind: String,
@@ -22,9 +22,9 @@ pub struct Diagnostic {
 impl Fleet {
     /// The problems of one cluster, in the order of its references.
     pub fn diagnose(&self, cluster: &Cluster) -> Vec<Diagnostic> {
-        let document = cluster.document().body.parse();
+        let (own, document) = (cluster.document().body.parse(), cluster.effective(self.kinds()));
         let mut found = Vec::new();
-        let mut patched: BTreeMap<&str, ()> = document["patches"]
+        let mut patched: BTreeMap<&str, ()> = own["patches"]
             .as_object()
             .into_iter()
             .flatten()
@@ -32,6 +32,13 @@ impl Fleet {
             .collect();
         for kind in self.kinds().definitions() {
             self.diagnose_kind(kind, cluster, &document, &mut found);
+            let excluding = references(kind, &own).iter().filter(|reference| excludes(reference));
+            for id in excluding.map(reference_id) {
+                if !cluster.merged_profiles().brings(&kind.name, id) {
+                    let detail = format!("the cluster excludes \"{id}\", which no profile brings to it");
+                    found.push(Diagnostic::new("excludes", kind, id, detail));
+                }
+            }
             if kind.flux.patches {
                 for reference in references(kind, &document) {
                     patched.remove(reference_id(reference));
@@ -118,6 +125,10 @@ impl Fleet {
         }
         found
     }
+}
+
+fn excludes(reference: &Value) -> bool {
+    reference.get(EXCLUDED) == Some(&Value::Bool(true))
 }
 
 /// Fields and patches of an input that have no effect on the object that Flux makes of it.

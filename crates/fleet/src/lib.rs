@@ -25,6 +25,7 @@ pub mod nearest;
 pub mod operation;
 pub mod overwrites;
 pub mod patch;
+pub mod profile;
 pub mod refusal;
 pub mod released;
 pub mod reversal;

@@ -1,5 +1,7 @@
 //! The three forms of PATCH.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::inputs::reference_id;
@@ -17,8 +19,16 @@ pub enum Form {
     JsonPatch,
 }
 
-/// Applies `patch` to `target`, in place. `arrays` are the arrays of references, which [`Form::Merge`] merges by id.
-pub fn apply(form: Form, arrays: &[&str], target: &mut Value, patch: &Value) -> Result<(), Vec<Violation>> {
+/// An array of references, which [`Form::Merge`] merges by id.
+#[derive(Clone, Copy, Debug)]
+pub struct References<'a> {
+    pub array: &'a str,
+    /// The fields of a reference whose null is kept: absent, such a field would get its default again.
+    pub carried: &'a BTreeMap<String, Value>,
+}
+
+/// Applies `patch` to `target`, in place.
+pub fn apply(form: Form, arrays: &[References<'_>], target: &mut Value, patch: &Value) -> Result<(), Vec<Violation>> {
     match form {
         Form::Merge => {
             let mut errors = Vec::new();
@@ -27,9 +37,10 @@ pub fn apply(form: Form, arrays: &[&str], target: &mut Value, patch: &Value) -> 
             };
             for (name, value) in fields {
                 match value {
-                    Value::Array(items) if arrays.contains(&name.as_str()) => {
-                        merge_references(target, name, items, &mut errors);
-                    }
+                    Value::Array(items) => match arrays.iter().find(|one| one.array == name) {
+                        Some(references) => references.merge(target, items, &mut errors),
+                        None => merge_field(target, name, value),
+                    },
                     value => merge_field(target, name, value),
                 }
             }
@@ -114,43 +125,48 @@ fn only_clears(value: &Value) -> bool {
     }
 }
 
-/// Merges an array of references by id. References that the patch does not name keep their content and position.
-fn merge_references(target: &mut Value, array: &str, items: &[Value], errors: &mut Vec<Violation>) {
-    let mut result = match target.get(array) {
-        Some(Value::Array(present)) => present.clone(),
-        _ => Vec::new(),
-    };
-    for (n, item) in items.iter().enumerate() {
-        let pointer = format!("{}/{n}", segment(array));
-        let Some(fields) = item.as_object() else {
-            errors.push(Violation::new(pointer, "a reference must be an object with an id"));
-            continue;
+impl References<'_> {
+    /// Merges an array of references by id. References that the patch does not name keep their content and position.
+    fn merge(&self, target: &mut Value, items: &[Value], errors: &mut Vec<Violation>) {
+        let mut result = match target.get(self.array) {
+            Some(Value::Array(present)) => present.clone(),
+            _ => Vec::new(),
         };
-        let id = reference_id(item);
-        if id.is_empty() {
-            errors.push(Violation::new(format!("{pointer}/id"), "is required"));
-            continue;
+        for (n, item) in items.iter().enumerate() {
+            let pointer = format!("{}/{n}", segment(self.array));
+            let Some(fields) = item.as_object() else {
+                errors.push(Violation::new(pointer, "a reference must be an object with an id"));
+                continue;
+            };
+            let id = reference_id(item);
+            if id.is_empty() {
+                errors.push(Violation::new(format!("{pointer}/id"), "is required"));
+                continue;
+            }
+            match fields.get("$patch") {
+                None => match result.iter_mut().find(|present| reference_id(present) == id) {
+                    Some(present) => self.merge_fields(present, fields),
+                    None => {
+                        let mut added = Value::Object(Map::new());
+                        self.merge_fields(&mut added, fields);
+                        result.push(added);
+                    }
+                },
+                Some(Value::String(verb)) if verb == "delete" => result.retain(|present| reference_id(present) != id),
+                Some(_) => errors.push(Violation::new(format!("{pointer}/$patch"), "must be \"delete\"")),
+            }
         }
-        match fields.get("$patch") {
-            None => match result.iter_mut().find(|present| reference_id(present) == id) {
-                Some(present) => fields
-                    .iter()
-                    .for_each(|(name, value)| match (value, present.get(name)) {
-                        // An explicit null (no override) stays.
-                        (Value::Null, Some(Value::Null)) => {}
-                        _ => merge_field(present, name, value),
-                    }),
-                None => {
-                    let mut added = Value::Object(Map::new());
-                    fields
-                        .iter()
-                        .for_each(|(name, value)| merge_field(&mut added, name, value));
-                    result.push(added);
-                }
-            },
-            Some(Value::String(verb)) if verb == "delete" => result.retain(|present| reference_id(present) != id),
-            Some(_) => errors.push(Violation::new(format!("{pointer}/$patch"), "must be \"delete\"")),
+        merge_field(target, self.array, &Value::Array(result));
+    }
+
+    fn merge_fields(&self, reference: &mut Value, fields: &Map<String, Value>) {
+        for (name, value) in fields {
+            match (value, reference.get(name)) {
+                // An explicit null (no override) stays.
+                (Value::Null, Some(Value::Null)) => {}
+                (Value::Null, _) if self.carried.contains_key(name) => reference[name] = Value::Null,
+                _ => merge_field(reference, name, value),
+            }
         }
     }
-    merge_field(target, array, &Value::Array(result));
 }

@@ -62,7 +62,7 @@ impl Had {
 
 /// The record of the last inputs of `cluster` in `fleet`. None if it had none that could be lost.
 pub(crate) fn document(fleet: &Fleet, cluster: &Cluster) -> Option<Value> {
-    let document = cluster.document().body.parse();
+    let document = cluster.effective(fleet.kinds());
     let mut remembered = Remembered::new();
     for kind in fleet.kinds().definitions() {
         let (Some(path), Some(definitions)) = (&kind.path, fleet.definitions(&kind.name)) else {

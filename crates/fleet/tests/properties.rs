@@ -69,6 +69,10 @@ fn id() -> BoxedStrategy<&'static str> {
     mostly(select(IDS.to_vec()), select(vec!["Bad Id", "", "nobody", "e", "e"]))
 }
 
+fn profile_id() -> BoxedStrategy<&'static str> {
+    select(vec!["p", "q", "r"]).boxed()
+}
+
 fn name() -> BoxedStrategy<&'static str> {
     mostly(select(ARRAYS.to_vec()), Just("nothings"))
 }
@@ -91,7 +95,11 @@ fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Va
 fn references() -> BoxedStrategy<Value> {
     let more = object(vec![
         ("oci_tag", one_of(json!(["v2", null]))),
-        ("enabled", one_of(json!([true, false]))),
+        ("enabled", one_of(json!([true, false, null]))),
+        (
+            "excluded",
+            mostly(one_of(json!([true, false])), one_of(json!([null, "x"]))),
+        ),
         ("note", one_of(json!(["x", null]))),
         ("$patch", one_of(json!(["delete", "delete", "replace"]))),
     ]);
@@ -146,6 +154,56 @@ fn cluster() -> BoxedStrategy<Value> {
     ]);
     (object(fields), prop_oneof![3 => Just(json!({})), 1 => seldom])
         .prop_map(|(often, seldom)| with(often, &seldom))
+        .boxed()
+}
+
+/// Some fields of a profile.
+fn profile() -> BoxedStrategy<Value> {
+    let selector = mostly(
+        one_of(json!([
+            "*",
+            "team=x",
+            "team in (x,y),environment=dev",
+            "environment!=prod",
+            "tier",
+            "id=a"
+        ])),
+        one_of(json!(["", "new-label=x", "!new-label", "environment=strange", 5])),
+    );
+    let more = object(vec![
+        ("oci_tag", one_of(json!(["v2", "v3", null]))),
+        ("enabled", one_of(json!([true, false, null]))),
+        ("adds", one_of(json!([true, false]))),
+        ("excluded", one_of(json!([true, false]))),
+    ]);
+    let reference = (select(IDS.to_vec()), more).prop_map(|(id, mut more)| {
+        // A reference that excludes says nothing else.
+        if more["excluded"] == true && more["adds"] != true {
+            more = json!({"excluded": true});
+        }
+        with(json!({ "id": id }), &more)
+    });
+    let references = || {
+        vec(reference.clone(), 0..3).prop_map(|mut references| {
+            let mut seen = BTreeSet::new();
+            references.retain(|reference: &Value| seen.insert(reference["id"].to_string()));
+            Value::from(references)
+        })
+    };
+    let mut fields = vec![
+        (
+            "priority",
+            mostly(one_of(json!([-1, 0, 0, 1])), one_of(json!([1001, "x"]))),
+        ),
+        (
+            "patches",
+            id().prop_map(|id| json!({ id: {"x": "3", "z": true} })).boxed(),
+        ),
+        ("platform_components", references().boxed()),
+    ];
+    fields.extend(["namespaces", "things"].map(|array| (array, references().boxed())));
+    (selector, object(fields))
+        .prop_map(|(selector, fields)| with(json!({ "selector": selector }), &fields))
         .boxed()
 }
 
@@ -285,6 +343,11 @@ fn operation() -> BoxedStrategy<Value> {
         4 => (name(), id(), on()).prop_map(|(kind, id, (on, who))| json!({"op": "assign", "kind": kind, "id": id, on: who})),
         2 => (name(), id(), on()).prop_map(|(kind, id, (on, who))| json!({"op": "unassign", "kind": kind, "id": id, on: who, "drop_patches": true})),
         1 => (id(), on()).prop_map(|(id, (on, who))| json!({"op": "patch", "kind": "platform_components", "id": id, on: who, "set": {"x": "2"}, "unset": ["y"]})),
+        4 => (profile(), profile_id(), any::<bool>()).prop_map(|(value, id, merge)| match merge {
+            true => json!({"op": "merge", "kind": "profiles", "id": id, "value": value}),
+            false => apply("profiles", id, value),
+        }),
+        1 => profile_id().prop_map(|id| json!({"op": "delete", "kind": "profiles", "id": id})),
         3 => select(kinds()).prop_map(put),
         2 => prop_oneof![name(), Just("gadgets")].prop_map(|kind| json!({"op": "delete", "kind": "kinds", "id": kind})),
     ]
@@ -410,6 +473,8 @@ fn populated() -> Fleet {
             });
             operations.push(create("clusters", id, cluster));
         }
+        let profile = json!({"selector": "team=x", "platform_components": [{"id": "c", "oci_tag": "v2"}], "namespaces": [{"id": "b"}]});
+        operations.push(create("profiles", "p", profile));
         common::accept(&empty(), operations.into())
     });
     POPULATED.clone()
@@ -450,8 +515,13 @@ fn keeps_the_contract(fleet: &Fleet) {
 /// Whether an operation may remove something from a cluster's lists.
 fn removes(operation: &Value) -> bool {
     let text = operation["value"].to_string();
-    let says_so = text.contains("$patch") || text.contains("null");
+    let says_so = text.contains("$patch") || text.contains("null") || text.contains("excluded");
+    // Another label may take a cluster out of a profile.
+    let selects = ["labels", "environment"]
+        .iter()
+        .any(|field| operation["value"].get(field).is_some());
     match operation["op"].as_str().unwrap() {
+        _ if operation["kind"] == "profiles" || (selects && operation["kind"] == "clusters") => true,
         "unassign" => true,
         "delete" => operation["cascade"] == true || operation["kind"] == "clusters",
         "replace" | "apply" => operation["kind"] == "clusters",
@@ -530,7 +600,13 @@ fn content() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
         1..12,
     );
     let clusters = vec((select(IDS.to_vec()), cluster()), 1..6);
-    (definitions, clusters).prop_map(|(definitions, clusters)| {
+    let profiles = vec((profile_id(), profile()), 0..3);
+    (definitions, profiles, clusters).prop_map(|(definitions, profiles, clusters)| {
+        let profiles = profiles.into_iter().map(|(id, mut value)| {
+            value["id"] = id.into();
+            value.as_object_mut().unwrap().remove("things");
+            ("profiles", value)
+        });
         let definitions = definitions.into_iter().map(|(kind, id, mut value)| {
             value["id"] = id.into();
             value.as_object_mut().unwrap().remove("depends_on");
@@ -559,6 +635,7 @@ fn content() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
             empty().write(&[create], SEED).is_ok()
         };
         definitions
+            .chain(profiles)
             .chain(clusters)
             .filter(|(kind, value)| seen.insert((*kind, value["id"].to_string())))
             .filter(fine)
@@ -1305,8 +1382,14 @@ proptest! {
 fn scope() -> impl Strategy<Value = OperatorScope> {
     let clusters = select(vec!["*", "environment=dev", "environment=prod", "team=x", "tier=y"]);
     let kinds = prop::sample::subsequence(
-        vec!["platform_components", "namespaces", "rolebindings", "things"],
-        0..4,
+        vec![
+            "platform_components",
+            "namespaces",
+            "rolebindings",
+            "things",
+            "profiles",
+        ],
+        0..5,
     );
     (clusters, kinds).prop_map(|(clusters, kinds)| OperatorScope {
         clusters: clusters.to_owned(),
@@ -1347,9 +1430,18 @@ fn stays_inside(before: &Fleet, after: &Fleet, changes: &[Change], scope: &Opera
         };
         [&change.before, &change.after].into_iter().flatten().any(owner) || holder(before) || holder(after)
     };
+    // The selector of a profile has the requirement of the scope, in one of its spellings.
+    let within = |change: &Change| {
+        let has = |body: &Json| {
+            let selector = body.parse()["selector"].as_str().unwrap_or_default().to_owned();
+            scope.clusters == "*" || selector.split(',').any(|part| part == scope.clusters)
+        };
+        [&change.before, &change.after].into_iter().flatten().all(has)
+    };
     let is_allowed = |change: &Change| match &*change.kind {
         "clusters" => both(&change.id),
         "decommissions" | "released_names" => follows(change),
+        "profiles" if !within(change) => false,
         kind => scope.kinds.iter().any(|own| own == kind),
     };
     let paths: BTreeSet<_> = [before, after]

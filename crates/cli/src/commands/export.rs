@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use fleet::kind::{self, CLUSTERS, KINDS};
+use fleet::kind::{self, CLUSTERS, KINDS, PROFILES};
 use serde_json::Value;
 
 use crate::args::complete::{ids_of_the_kind, resources, selectors};
@@ -32,7 +32,7 @@ pub(crate) struct ExportArgs {
 }
 
 /// A document, with its kind.
-type Exported = (String, Value);
+pub(crate) type Exported = (String, Value);
 
 pub(crate) fn run(session: &Session<'_>, args: &ExportArgs) -> Result<(), Failure> {
     let kinds = session.kinds()?;
@@ -85,19 +85,22 @@ fn added(kinds: &Kinds) -> impl Iterator<Item = Exported> {
     added.map(|kind| (KINDS.to_owned(), kind.document.clone()))
 }
 
-/// Kinds, then definitions, then clusters: the order in which they can be created.
+/// Kinds, then definitions, then profiles, then clusters: the order in which they can be created.
 fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result<Vec<Exported>, Failure> {
-    let mut clusters = Vec::new();
+    let (mut clusters, mut profiles) = (Vec::new(), Vec::new());
     let mut definitions: Vec<(&Kind, Vec<Value>)> = Vec::new();
     for kind in kinds.iter() {
         match kind.name.as_str() {
             CLUSTERS => clusters = list(session, kind, selector)?,
+            PROFILES => profiles = list(session, kind, None)?,
             _ => definitions.push((kind, list(session, kind, None)?)),
         }
     }
     if selector.is_some() {
         for (kind, all) in &mut definitions {
-            let used = used(kind, all, &clusters);
+            // Which profiles the clusters match is not known here, so all are exported.
+            let holders: Vec<&Value> = clusters.iter().chain(&profiles).collect();
+            let used = used(kind, all, &holders);
             all.retain(|definition| used.contains(text(&definition["id"])));
         }
     }
@@ -106,16 +109,17 @@ fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result
     for (kind, all) in definitions {
         documents.extend(all.into_iter().map(|definition| (kind.name.clone(), definition)));
     }
+    documents.extend(profiles.into_iter().map(|profile| (PROFILES.to_owned(), profile)));
     documents.extend(clusters.into_iter().map(|cluster| (CLUSTERS.to_owned(), cluster)));
     Ok(documents)
 }
 
-/// The definitions that clusters refer to, and those that these depend on.
-fn used(kind: &Kind, all: &[Value], clusters: &[Value]) -> BTreeSet<String> {
+/// The definitions that clusters and profiles refer to, and those that these depend on.
+fn used(kind: &Kind, all: &[Value], holders: &[&Value]) -> BTreeSet<String> {
     let array = kind.references.as_deref().unwrap_or_default();
-    let references = clusters
+    let references = holders
         .iter()
-        .flat_map(|cluster| cluster[array].as_array().into_iter().flatten());
+        .flat_map(|holder| holder[array].as_array().into_iter().flatten());
     let mut open: Vec<String> = references.map(|reference| text(&reference["id"]).to_owned()).collect();
     let mut used = BTreeSet::new();
     while let Some(id) = open.pop() {
@@ -134,7 +138,7 @@ fn used(kind: &Kind, all: &[Value], clusters: &[Value]) -> BTreeSet<String> {
 }
 
 /// Prints resources with their kind. The document of a kind already has one.
-fn print(session: &Session<'_>, documents: &[Exported]) -> Result<(), Failure> {
+pub(crate) fn print(session: &Session<'_>, documents: &[Exported]) -> Result<(), Failure> {
     let printer = session.printer.as_document();
     if printer.shows_yaml() {
         let mut out = String::new();

@@ -4,7 +4,7 @@
 mod cache;
 mod field;
 
-use fleet::kind::{KINDS, Outline};
+use fleet::kind::{KINDS, Outline, PROFILES};
 use fleet::nearest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -64,6 +64,11 @@ impl Kind {
             .filter(|(name, _)| *name != "id" && outline.references.as_ref() != Some(name))
             .map(|(name, schema)| Field::read(name, schema, required(name)))
             .collect();
+        // Commands of profiles select no clusters, so the flag is free there.
+        if outline.name == PROFILES {
+            let selector = fields.iter_mut().find(|field| field.name == "selector");
+            selector.into_iter().for_each(|field| field.flag = "selector".to_owned());
+        }
         field::make_unique(&mut fields);
         let overridable = outline.flux.overridable.iter();
         let overridable = overridable.filter_map(|name| fields.iter().find(|field| field.name == *name));
@@ -156,7 +161,7 @@ pub(crate) struct Kinds(Vec<Kind>);
 impl Kinds {
     /// The kinds of this release, for when there is no server.
     pub(crate) fn built_in() -> Kinds {
-        let documents = fleet::kind::built_in().iter();
+        let documents = fleet::kind::built_in().iter().chain([fleet::kind::profile_kind()]);
         let mut kinds: Vec<Kind> = documents
             .map(|document| Kind::new(Outline::read(document), BUILT_IN.to_owned(), document.clone()))
             .collect();

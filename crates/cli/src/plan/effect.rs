@@ -202,6 +202,20 @@ pub(super) fn relabelled(document: &Value, wide: bool, table: &mut Table) {
     );
 }
 
+/// The profiles that clusters enter and leave.
+pub(super) fn memberships(document: &Value, wide: bool, table: &mut Table) {
+    for membership in items(&document["profiles"]) {
+        let part = |name: &str, verb: &str| {
+            let count = membership[name]["count"].as_u64().unwrap_or_default();
+            let ids: Vec<&str> = items(&membership[name]["clusters"]).iter().map(text).collect();
+            (count > 0).then(|| format!("{} {verb} ({})", clusters(count), names(&ids, wide)))
+        };
+        let parts: Vec<String> = [part("entered", "enter"), part("left", "leave")].into_iter().flatten().collect();
+        let line = format!("profile {}: {}", text(&membership["profile"]), parts.join(", "));
+        table.line(line, Tone::Attention);
+    }
+}
+
 /// How many resources the files of a comparison do not hold.
 pub(super) fn only_on_server(document: &Value, table: &mut Table) {
     let counts = document["only_on_server"].as_object().into_iter().flatten();
@@ -224,10 +238,12 @@ pub(super) fn warnings(document: &Value, wide: bool, table: &mut Table) {
     }));
     section(table, &groups, wide, |table, ((kind, id, detail), ids)| {
         let place = match ids.as_slice() {
-            [one] => (*one).to_owned(),
-            many => format!("{} clusters ({})", many.len(), names(many, wide)),
+            // It is about the resource itself.
+            [""] => String::new(),
+            [one] => format!("on {one}, "),
+            many => format!("on {} clusters ({}), ", many.len(), names(many, wide)),
         };
-        table.line(format!("warning: on {place}, {kind}/{id} {detail}"), Tone::Attention);
+        table.line(format!("warning: {place}{kind}/{id}: {detail}"), Tone::Attention);
     });
     let total = document["totals"]["warnings"].as_u64().unwrap_or_default();
     let listed = all.len() as u64;

@@ -188,6 +188,7 @@ impl Plan {
         }
         effect::removals(&self.document, wide, &mut table);
         effect::relabelled(&self.document, wide, &mut table);
+        effect::memberships(&self.document, wide, &mut table);
         effect::warnings(&self.document, wide, &mut table);
         effect::only_on_server(&self.document, &mut table);
         if let Some(digest) = self.digest().filter(|_| !self.is_empty()) {
@@ -281,6 +282,7 @@ impl Plan {
             "history",
             "removals",
             "relabelled",
+            "profiles",
             "warnings",
             "only_on_server",
         ];

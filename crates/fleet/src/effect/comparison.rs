@@ -3,17 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use imbl::OrdSet;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::lists::{Input, List, ListEffect, inputs};
+use super::placed::{self, Placed};
 use super::{ClusterEffect, Detail};
 use crate::diagnose::Diagnostic;
 use crate::document::Document;
 use crate::inputs::reference_id;
 use crate::json::{self, Json};
-use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, RELEASED_NAMES, has_own_routes};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, PROFILES, RELEASED_NAMES, has_own_routes};
 use crate::log::Change;
+use crate::profile::Baseline;
 use crate::released::{self, Remembered};
 use crate::snapshot::{Cluster, ClusterHead, Definitions, Fleet};
 
@@ -70,7 +73,7 @@ impl<'a> Side<'a> {
         Side {
             fleet,
             cluster: cluster.map(|cluster| cluster.head()),
-            document: cluster.map(|cluster| cluster.document().body.parse()),
+            document: cluster.map(|cluster| cluster.effective(fleet.kinds())),
         }
     }
 
@@ -118,10 +121,24 @@ impl<'a> Comparison<'a> {
             same_catalog: !changes.iter().any(is_catalog),
             found: BTreeMap::new(),
         };
-        let names = comparison.names_to_compare(changes);
+        let mut names = comparison.names_to_compare(changes);
+        let placed = placed::with_changed_profiles(before, after, changes);
+        let is_definition = |change: &Change| is_catalog(change) && &*change.kind != PROFILES;
+        let placed_too = match changes.iter().any(is_definition) {
+            // What a profile brings may be changed by both: only the whole answer tells.
+            true => {
+                let clusters = placed
+                    .iter()
+                    .flat_map(|id| [before, after].map(|fleet| fleet.cluster(id)));
+                names.extend(clusters.flatten().map(|cluster| cluster.head().dns_key.clone()));
+                BTreeSet::new()
+            }
+            false => placed,
+        };
         for dns in &names {
             comparison.compare_name(dns);
         }
+        comparison.compare_placed(&placed_too, &names);
         let mut definitions: BTreeMap<&Arc<str>, BTreeSet<&str>> = BTreeMap::new();
         for change in changes.iter().filter(|change| is_catalog(change)) {
             if &*change.kind != KINDS {
@@ -213,7 +230,8 @@ impl<'a> Comparison<'a> {
         let (Told::Cluster(old), Told::Cluster(new)) = (before, after) else {
             return false;
         };
-        self.detail == Detail::Losses && self.same_catalog && same_references(self.after, old, new)
+        let same_profiles = old.baseline().map(Arc::as_ptr) == new.baseline().map(Arc::as_ptr);
+        self.detail == Detail::Losses && self.same_catalog && same_profiles && same_references(self.after, old, new)
     }
 
     fn compare_paths(
@@ -245,9 +263,9 @@ impl<'a> Comparison<'a> {
             return;
         }
         let may_stall = self.detail == Detail::Full && (objects || changed.dependencies_differ());
-        let mut known: HashMap<String, Arc<ListEffect>> = HashMap::new();
-        for user in changed.users() {
-            let Some(cluster) = self.after.cluster(user) else {
+        let mut known: HashMap<(usize, String), Arc<ListEffect>> = HashMap::new();
+        for user in changed.users(self.before, self.after) {
+            let Some(cluster) = self.after.cluster(&user) else {
                 continue;
             };
             if compared.contains(&cluster.head().dns_key) {
@@ -258,12 +276,16 @@ impl<'a> Comparison<'a> {
                 self.compare_name(&cluster.head().dns_key);
                 continue;
             }
-            let picked = changed.pick(&cluster.document().body);
-            let list = match known.get(&picked) {
+            let profiles = cluster.merged_profiles();
+            let key = (
+                std::ptr::from_ref(profiles).addr(),
+                changed.pick(&cluster.document().body),
+            );
+            let list = match known.get(&key) {
                 Some(list) => list.clone(),
                 None => {
-                    let list = Arc::new(changed.compare(&picked, self.detail));
-                    known.insert(picked, list.clone());
+                    let list = Arc::new(changed.compare(&key.1, profiles, self.detail));
+                    known.insert(key, list.clone());
                     list
                 }
             };
@@ -275,6 +297,32 @@ impl<'a> Comparison<'a> {
                 false => Vec::new(),
             };
             self.add_user(cluster, changed.path, list, warnings);
+        }
+    }
+
+    /// Compares what changed profiles mean for the clusters that match them. Names in `compared` are done already.
+    fn compare_placed(&mut self, clusters: &BTreeSet<Arc<str>>, compared: &BTreeSet<Arc<str>>) {
+        let mut placed = Placed::new(self.before, self.after, self.detail);
+        for id in clusters {
+            let (Some(old), Some(new)) = (self.before.cluster(id), self.after.cluster(id)) else {
+                continue;
+            };
+            if compared.contains(&new.head().dns_key) {
+                continue;
+            }
+            let seen = placed.compare(old, new);
+            if new.head().protected && seen.lists.iter().any(|(_, list)| !list.lost.is_empty()) {
+                // Whether a list becomes empty depends on the other references.
+                self.compare_name(&new.head().dns_key);
+                continue;
+            }
+            if seen.lists.is_empty() && seen.warnings.is_empty() {
+                continue;
+            }
+            let effect = self.entry(new);
+            effect.before = Some(id.clone());
+            effect.inputs.clone_from(&seen.lists);
+            effect.warnings.clone_from(&seen.warnings);
         }
     }
 
@@ -340,12 +388,11 @@ impl<'a> ChangedDefinitions<'a> {
         })
     }
 
-    /// The clusters that refer to any of them, before or after.
-    fn users(&self) -> BTreeSet<&'a Arc<str>> {
-        let sides = self.sides.iter();
-        sides
-            .flat_map(|(_, definitions)| self.ids.iter().flat_map(|id| definitions.users(id)))
-            .collect()
+    /// The clusters that refer to any of them, before or after, themselves or by a profile.
+    fn users(&self, before: &Fleet, after: &Fleet) -> OrdSet<Arc<str>> {
+        let kind = &self.sides[1].0.name;
+        let ids = self.ids.iter();
+        OrdSet::unions(ids.flat_map(|id| [before.users(kind, id), after.users(kind, id)]))
     }
 
     /// Whether Flux may make other objects of the inputs. Any field of a rule counts: a cluster may override the other fields, so
@@ -407,11 +454,15 @@ impl<'a> ChangedDefinitions<'a> {
         text
     }
 
-    /// Compares the inputs of a cluster with these references.
-    fn compare(&self, picked: &str, detail: Detail) -> ListEffect {
-        let document: Value = serde_json::from_str(picked).unwrap_or_default();
-        let [old, new] = self.sides.map(|(kind, definitions)| List {
-            inputs: inputs(kind, definitions, &document),
+    /// Compares the inputs of a cluster with these references and profiles.
+    fn compare(&self, picked: &str, profiles: &Baseline, detail: Detail) -> ListEffect {
+        let [old, new] = self.sides.map(|(kind, _)| {
+            let mut document: Value = serde_json::from_str(picked).unwrap_or_default();
+            profiles.merge(kind, &mut document);
+            document
+        });
+        let [old, new] = [(self.sides[0], &old), (self.sides[1], &new)].map(|((kind, definitions), document)| List {
+            inputs: inputs(kind, definitions, document),
             cluster: None,
         });
         ListEffect::of(&old, &new, detail)

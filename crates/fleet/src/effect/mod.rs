@@ -7,6 +7,7 @@
 
 mod comparison;
 mod lists;
+mod placed;
 mod relabelled;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +23,9 @@ pub use self::relabelled::Relabelled;
 use crate::diagnose::Diagnostic;
 use crate::diff::differences;
 use crate::json::Json;
+use crate::kind::PROFILES;
 use crate::log::{Change, Digest};
+use crate::profile;
 use crate::refusal::{Reason, Refusal};
 use crate::snapshot::Fleet;
 
@@ -32,6 +35,18 @@ pub struct Effect {
     pub clusters: Vec<ClusterEffect>,
     /// Clusters that selectors may see differently.
     pub relabelled: Vec<Relabelled>,
+    /// The profiles that clusters enter and leave, by id.
+    pub memberships: Vec<Membership>,
+    /// What is suspicious about the profiles that change.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// The clusters that match a profile after a change and did not before, and the reverse. Sorted by id.
+#[derive(Clone, Debug, Serialize)]
+pub struct Membership {
+    pub profile: Arc<str>,
+    pub entered: Vec<Arc<str>>,
+    pub left: Vec<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
@@ -104,11 +119,22 @@ impl Effect {
             Detail::Full => cluster.deleted || !cluster.inputs.is_empty() || !cluster.warnings.is_empty(),
             Detail::Losses => cluster.loses(),
         });
-        Effect {
-            clusters: clusters.collect(),
-            relabelled: match detail {
-                Detail::Full => relabelled::relabelled(before, after, changes),
-                Detail::Losses => Vec::new(),
+        let clusters = clusters.collect();
+        match detail {
+            Detail::Losses => Effect {
+                clusters,
+                ..Effect::default()
+            },
+            Detail::Full => Effect {
+                clusters,
+                relabelled: relabelled::relabelled(before, after, changes),
+                memberships: placed::memberships(before, after, changes),
+                warnings: changes
+                    .iter()
+                    .filter(|change| &*change.kind == PROFILES)
+                    .filter_map(|change| after.profiles().get(&change.id))
+                    .flat_map(|profile| profile::warnings(after, profile))
+                    .collect(),
             },
         }
     }

@@ -12,6 +12,7 @@ use super::{CLUSTER_PREFIX, Identity, Time, Token, TokenId, cluster_of};
 use crate::document::Document;
 use crate::json::Json;
 use crate::log::Digest;
+use crate::selector::Selector;
 
 /// All identities.
 #[derive(Clone, Debug, Default)]
@@ -129,6 +130,14 @@ impl Identities {
     /// Identities that are not a cluster's, sorted by id.
     pub fn named(&self) -> impl Iterator<Item = &Arc<Identity>> {
         self.named.values().map(|named| &named.identity)
+    }
+
+    /// The selectors of operators' scopes, each with the id of its identity.
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = (&str, Selector)> {
+        self.named().filter_map(|identity| {
+            let selector = Selector::parse(&identity.operator_scope()?.clusters).ok()?;
+            Some((&*identity.id, selector))
+        })
     }
 
     pub fn get(&self, id: &str) -> Option<Arc<Identity>> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{IDENTITIES, OperatorScope, cluster_of};
 use crate::document::Document;
 use crate::effect::Effect;
-use crate::kind::{CLUSTERS, KINDS, name_record};
+use crate::kind::{CLUSTERS, KINDS, PROFILES, name_record};
 use crate::log::Change;
 use crate::refusal::{Reason, Refusal, some_of};
 use crate::selector::Selector;
@@ -109,8 +109,15 @@ impl Judge<'_> {
             KINDS => false,
             IDENTITIES => cluster_of(&change.id).is_some_and(|cluster| self.has_cluster(cluster)),
             kind if name_record(kind).is_some() => self.has_name(kind, &change.id),
+            PROFILES if !self.has_profile(&change.id) => false,
             kind => self.scope.kinds.iter().any(|own| own == kind),
         }
+    }
+
+    /// Whether a profile can only match clusters in scope, before and after.
+    fn has_profile(&self, id: &str) -> bool {
+        let mut profiles = self.fleets.iter().filter_map(|fleet| fleet.profiles().get(id));
+        profiles.all(|profile| profile.selector.is_within(self.selector))
     }
 
     /// Whether a cluster is in scope, before and after. One that is in neither fleet is not: nothing says what it was.

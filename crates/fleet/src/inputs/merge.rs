@@ -92,6 +92,11 @@ impl<'a> Effective<'a> {
             .collect()
     }
 
+    /// The object that a field goes into in the input, if any.
+    pub(crate) fn target(&self, field: &str) -> Option<&'a str> {
+        nested_in(self.kind, field)
+    }
+
     /// The input: nested, and with the cluster block if a cluster is given.
     pub(crate) fn input(&self, cluster: Option<&'a ClusterHead>) -> Part<'a> {
         let mut parts: Vec<(&'a str, Part<'a>)> = Vec::with_capacity(self.fields.len() + 1);

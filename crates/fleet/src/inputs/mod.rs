@@ -24,9 +24,9 @@ pub fn reference_id(reference: &Value) -> &str {
     reference.get("id").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What a cluster's document contributes to its inputs of one kind, without the cluster block, as text: equal texts give equal
-/// inputs.
-pub(crate) fn own_part(kind: &Kind, cluster: &Value) -> String {
+/// What a cluster's document contributes to its inputs of one kind, without the cluster block, as text: with the same profiles,
+/// equal texts give equal inputs.
+pub(crate) fn own_part(kind: &Kind, cluster: &Value, has_profiles: bool) -> String {
     let mut text = String::with_capacity(1024);
     for reference in references(kind, cluster) {
         json::write(reference, &mut text);
@@ -34,6 +34,10 @@ pub(crate) fn own_part(kind: &Kind, cluster: &Value) -> String {
             json::write(patches, &mut text);
         }
         text.push('\n');
+    }
+    // They may be for what a profile brings.
+    if let Some(patches) = cluster.get("patches").filter(|_| has_profiles && kind.flux.patches) {
+        json::write(patches, &mut text);
     }
     text
 }
@@ -51,7 +55,7 @@ pub fn reply(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Resul
 
 /// The plain body of that reply, checked against the contract.
 pub fn body(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<String, Breach> {
-    let document = cluster.document().body.parse();
+    let document = cluster.effective_for(kind);
     let mut text = String::with_capacity(4096);
     let mut seen = HashSet::new();
     text.push_str(r#"{"inputs":["#);

@@ -1,10 +1,11 @@
 //! A kind's document, read on its own: what can be known without the other kinds.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
-use super::built_in::{built_in, is_built_in};
+use super::built_in::{built_in, is_built_in, profile_kind};
 use super::check::check;
 use super::cost::{self, Scales};
 use super::filters::{Filter, read_filters};
@@ -12,7 +13,7 @@ use super::names::{Names, name_of};
 use super::registry::Trust;
 use super::settings::Flux;
 use super::validate::{compile, describe};
-use super::{CLUSTERS, Kind, schema, text};
+use super::{CLUSTERS, Kind, PROFILES, schema, text};
 use crate::document::Etag;
 use crate::json::Json;
 use crate::refusal::{Violation, segment};
@@ -21,6 +22,10 @@ use crate::refusal::{Violation, segment};
 pub(super) const RESERVED_PROPERTIES: [&str; 5] = ["kind", "schema", "cluster", "provider", "_id"];
 /// Those that only an input has for another purpose: a nested property may have such a name.
 pub(super) const INPUT_PROPERTIES: [&str; 2] = ["cluster", "provider"];
+
+/// The fields of a reference that say how it is merged. They never reach an input.
+pub const EXCLUDED: &str = "excluded";
+pub const ADDS: &str = "adds";
 
 /// The properties of clusters that the code uses. A kind's file that leaves one out gets it from the built-in file.
 pub(super) const CLUSTER_NEEDS: [(&str, &str); 7] = [
@@ -33,14 +38,24 @@ pub(super) const CLUSTER_NEEDS: [(&str, &str); 7] = [
     ("patches", "object"),
 ];
 
-/// How clusters refer to definitions of a kind.
+/// How clusters and profiles refer to definitions of a kind.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reference {
     pub(super) singular: String,
-    /// The clusters' array of references.
+    /// The array of references.
     pub(super) array: String,
-    /// The schema of one reference.
+    /// The schema of one reference of a cluster.
     pub(super) schema: Arc<Value>,
+    /// The schema of one reference of a profile.
+    in_profile: Arc<Value>,
+}
+
+/// What schemas take from the other kinds.
+pub(super) struct Surroundings<'a> {
+    /// How clusters and profiles refer to each kind, by singular.
+    pub(super) references: &'a BTreeMap<String, Reference>,
+    /// The schema of a cluster's patches, which profiles have too.
+    pub(super) patches: &'a Value,
 }
 
 impl Reference {
@@ -67,7 +82,9 @@ impl Draft {
             check_patterns(document)?;
         }
         let mut errors = Vec::new();
-        let name = name_of(document).unwrap_or_else(|error| {
+        let is_ours = || document == profile_kind();
+        let name = name_of(document).or_else(|error| if is_ours() { Ok(PROFILES.to_owned()) } else { Err(error) });
+        let name = name.unwrap_or_else(|error| {
             errors.push(error);
             String::new()
         });
@@ -115,6 +132,15 @@ impl Draft {
         self.name == CLUSTERS
     }
 
+    fn is_profiles(&self) -> bool {
+        self.name == PROFILES
+    }
+
+    /// Whether its documents have references to other kinds.
+    pub(super) fn has_references(&self) -> bool {
+        self.is_clusters() || self.is_profiles()
+    }
+
     /// Adds the properties that a kind's file may leave out: the id, and those of clusters that the code uses.
     fn supply(&mut self) {
         let clusters = self.is_clusters();
@@ -146,46 +172,60 @@ impl Draft {
         }
     }
 
-    /// How clusters refer to definitions of this kind. None for clusters.
+    /// How clusters and profiles refer to definitions of this kind. None for these two.
     pub(super) fn reference(&self) -> Option<Reference> {
         Some(Reference {
             singular: self.names.singular.clone(),
             array: self.names.references.clone()?,
-            schema: self.reference_schema().into(),
+            schema: self.reference_schema(false).into(),
+            in_profile: self.reference_schema(true).into(),
         })
     }
 
-    fn reference_schema(&self) -> Value {
+    /// Null leaves a field to what is merged before. A cluster's own reference gets the defaults of carried fields when it is
+    /// written; one in a profile gets none, because they would beat what other profiles say.
+    fn reference_schema(&self, in_profile: bool) -> Value {
         let ignored = &mut Vec::new();
         let unresolved = |_: &str| Err(String::new());
         let mut properties = Map::new();
         properties.insert("id".into(), json!({"type": "string", "minLength": 1, "maxLength": 253}));
         for (name, carried) in &self.flux.carried {
-            properties.insert(
-                name.clone(),
-                schema::normalise(carried, "/schema/x-flux/carried", &unresolved, ignored),
-            );
+            let own = schema::normalise(carried, "/schema/x-flux/carried", &unresolved, ignored);
+            let mut field = schema::nullable(&own);
+            if let (Some(default), false) = (own.get("default"), in_profile) {
+                field["default"] = default.clone();
+            }
+            properties.insert(name.clone(), field);
         }
         for name in &self.flux.overridable {
             let own = schema::normalise(&self.properties()[name], self.at, &unresolved, ignored);
             properties.insert(name.clone(), schema::nullable(&own));
         }
+        properties.insert(EXCLUDED.into(), schema::base("excluded").clone());
+        if in_profile {
+            properties.insert(ADDS.into(), schema::base("adds").clone());
+        }
         json!({"type": "object", "required": ["id"], "properties": properties, "additionalProperties": false})
     }
 
     /// The JSON Schema of its documents. None if the whole schema is a `$ref`.
-    pub(super) fn schema<'a>(
+    pub(super) fn schema(
         &self,
-        references: impl Iterator<Item = &'a Reference>,
+        surroundings: &Surroundings<'_>,
         resolve: &dyn Fn(&str) -> Result<Value, String>,
         errors: &mut Vec<Violation>,
     ) -> Option<Value> {
         let mut schema = schema::normalise(&Value::Object(self.items.clone()), self.at, resolve, errors);
         let properties = schema["properties"].as_object_mut()?;
-        if self.is_clusters() {
-            for reference in references {
+        if self.has_references() {
+            for reference in surroundings.references.values() {
                 self.add_array(reference, properties, errors);
             }
+        }
+        if self.is_profiles() {
+            let mut patches = surroundings.patches.clone();
+            patches.as_object_mut().and_then(|patches| patches.remove("default"));
+            properties.insert("patches".into(), patches);
         }
         // A kind's file may restrict the id, but never allow more than a path segment.
         if let Some(Value::Object(id)) = properties.get_mut("id") {
@@ -197,7 +237,7 @@ impl Draft {
         Some(schema)
     }
 
-    /// Adds the array of references to one kind to the properties of clusters.
+    /// Adds the array of references to one kind to the properties of clusters or profiles.
     fn add_array(&self, reference: &Reference, properties: &mut Map<String, Value>, errors: &mut Vec<Violation>) {
         let array = &reference.array;
         let given = properties.get(array).unwrap_or(&Value::Null);
@@ -210,7 +250,12 @@ impl Draft {
         }
         let mut field = given.as_object().cloned().unwrap_or_default();
         field.insert("type".into(), "array".into());
-        field.insert("items".into(), Value::clone(&reference.schema));
+        let schema = if self.is_profiles() {
+            &reference.in_profile
+        } else {
+            &reference.schema
+        };
+        field.insert("items".into(), Value::clone(schema));
         field
             .entry("description")
             .or_insert_with(|| format!("References to {array}.").into());
@@ -275,7 +320,7 @@ pub(super) fn items_of(schema: &Value) -> (&Value, &'static str) {
 
 /// The properties that a document may not have, even if its schema is open: an input would have them twice.
 pub(super) fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
-    if name == CLUSTERS {
+    if [CLUSTERS, PROFILES].contains(&name) {
         return vec!["kind", "_id"];
     }
     let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);
@@ -289,6 +334,32 @@ pub(super) fn reserved_names(flux: &Flux) -> impl Iterator<Item = &str> {
     let is_nested = |name: &str| flux.nest.values().flatten().any(|field| field == name);
     let names = RESERVED_PROPERTIES.into_iter();
     names.filter(move |name| !(INPUT_PROPERTIES.contains(name) && is_nested(name)))
+}
+
+/// Names in a kind's document that the merge needs for itself: fields of references, the mark of an input, and fields of profiles.
+/// Only checked when a kind is put, because stores hold older kinds.
+pub(crate) fn names_of_the_merge(document: &Value) -> Vec<Violation> {
+    const FIELDS: [&str; 3] = [EXCLUDED, ADDS, "desired"];
+    let (items, at) = items_of(&document["schema"]);
+    let settings = &document["schema"]["x-flux"];
+    let places = [
+        (&items["properties"], format!("{at}/properties")),
+        (&settings["carried"], "/schema/x-flux/carried".to_owned()),
+        (&settings["nest"], "/schema/x-flux/nest".to_owned()),
+    ];
+    let mut found = Vec::new();
+    for (place, pointer) in places {
+        for name in FIELDS.iter().filter(|name| place.get(**name).is_some()) {
+            let detail = format!("\"{name}\" has a meaning of its own in references or inputs");
+            found.push(Violation::new(format!("{pointer}/{name}"), detail));
+        }
+    }
+    let own = &profile_kind()["schema"]["items"]["properties"];
+    if let Some(array) = settings["references"].as_str().filter(|array| own.get(array).is_some()) {
+        let detail = format!("\"{array}\" cannot be an array: profiles have a field of that name");
+        found.push(Violation::new("/schema/x-flux/references", detail));
+    }
+    found
 }
 
 /// Checks the cost of the patterns of the settings, which are compiled when the settings are read.

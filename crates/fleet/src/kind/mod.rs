@@ -25,9 +25,11 @@ use regex::Regex;
 use serde_json::Value;
 
 pub(crate) use self::built_in::is_built_in;
-pub use self::built_in::{BUILT_IN, built_in, built_in_origin};
+pub use self::built_in::{BUILT_IN, built_in, built_in_origin, profile_kind};
 use self::cost::{Cost, Scales};
 use self::draft::Reference;
+pub(crate) use self::draft::names_of_the_merge;
+pub use self::draft::{ADDS, EXCLUDED};
 pub use self::filters::Filter;
 pub use self::fixed::FixedSchema;
 pub use self::names::{name_of, plural, singular};
@@ -42,6 +44,8 @@ use crate::json::Json;
 
 /// The one kind that the others are assigned to.
 pub const CLUSTERS: &str = "clusters";
+/// What clusters get by what they are: each has a selector, and references as clusters do.
+pub const PROFILES: &str = "profiles";
 /// Kinds are stored beside the resources, under this name.
 pub const KINDS: &str = "kinds";
 /// The DNS names of deleted clusters, whose replies are empty from then on.
@@ -71,9 +75,9 @@ pub struct Kind {
     pub name: Arc<str>,
     pub singular: String,
     pub command: String,
-    /// The last segment of its Flux endpoint; clusters have none.
+    /// The last segment of its Flux endpoint; clusters and profiles have none.
     pub path: Option<String>,
-    /// The cluster's array of references; clusters have none.
+    /// The array of references of clusters and profiles; they themselves have none.
     pub references: Option<String>,
     pub description: String,
     pub descriptions: Value,
@@ -86,7 +90,7 @@ pub struct Kind {
     /// The JSON Schema of its documents.
     pub schema: Value,
     validator: Validator,
-    /// How clusters refer to its documents; clusters have none.
+    /// How clusters and profiles refer to its documents; they themselves have none.
     reference: Option<Reference>,
     /// Whether its schema contains schemas of other kinds.
     depends: bool,

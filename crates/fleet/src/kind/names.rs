@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CLUSTERS, DECOMMISSIONS, Flux, KINDS, RELEASED_NAMES};
+use super::{CLUSTERS, DECOMMISSIONS, Flux, KINDS, PROFILES, RELEASED_NAMES};
 use crate::identity::IDENTITIES;
 use crate::refusal::Violation;
 
@@ -29,7 +29,7 @@ const RESERVED: [&str; 33] = [
     "plan",
     "plans",
     "problems",
-    "profiles",
+    PROFILES,
     "ready",
     "register",
     RELEASED_NAMES,
@@ -73,9 +73,9 @@ pub fn name_of(document: &Value) -> Result<String, Violation> {
 pub(super) struct Names {
     pub(super) singular: String,
     pub(super) command: String,
-    /// The last segment of its Flux endpoint; clusters have none.
+    /// The last segment of its Flux endpoint; clusters and profiles have none.
     pub(super) path: Option<String>,
-    /// The cluster's array of references; clusters have none.
+    /// The array of references of clusters and profiles; they themselves have none.
     pub(super) references: Option<String>,
 }
 
@@ -86,13 +86,13 @@ impl Names {
             true => singular(given),
             false => given.to_owned(),
         });
-        let refers = name != CLUSTERS;
+        let is_definition = ![CLUSTERS, PROFILES].contains(&name);
         let path = || flux.path.clone().unwrap_or_else(|| name.replace('_', "-"));
         let references = || flux.references.clone().unwrap_or_else(|| name.to_owned());
         Names {
             command: flux.command.clone().unwrap_or_else(|| singular.replace('_', "-")),
-            path: refers.then(path),
-            references: refers.then(references),
+            path: is_definition.then(path),
+            references: is_definition.then(references),
             singular,
         }
     }

@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::built_in::profile_source;
 use super::cost::{self, Cost, MOST_KINDS, MOST_TEXT, MOST_WEIGHT, MOST_WEIGHT_OF_ALL, MOST_WIDTH, Scales};
-use super::draft::{Draft, Reference};
-use super::{CLUSTERS, Kind};
+use super::draft::{Draft, Reference, Surroundings};
+use super::{CLUSTERS, Kind, PROFILES, schema};
 use crate::json::Json;
 use crate::refusal::Violation;
 
@@ -34,7 +35,7 @@ pub(crate) enum Trust {
     Given,
 }
 
-/// How clusters refer to each kind, by singular.
+/// How clusters and profiles refer to each kind, by singular.
 type References = BTreeMap<String, Reference>;
 
 impl Kinds {
@@ -44,8 +45,14 @@ impl Kinds {
         before: &'a Kinds,
         trust: Trust,
     ) -> Result<Kinds, Failures> {
+        let mut sources: Vec<_> = sources.into_iter().collect();
+        // A fleet without kinds has no profiles either.
+        if !sources.is_empty() {
+            let (name, source) = profile_source();
+            sources.push((name, source));
+        }
         let mut build = Build {
-            sources: sources.into_iter().collect(),
+            sources,
             before,
             trust,
             failed: Vec::new(),
@@ -106,7 +113,7 @@ impl Kinds {
         self.by_name.values()
     }
 
-    /// The kinds that clusters refer to.
+    /// The kinds that clusters and profiles refer to.
     pub fn definitions(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.iter().filter(|kind| kind.references.is_some())
     }
@@ -136,7 +143,7 @@ enum Part<'a> {
 
 impl<'a> Build<'a> {
     fn check_count(&self) -> Result<(), Failures> {
-        let count = self.sources.len();
+        let count = self.sources.iter().filter(|(name, _)| &***name != PROFILES).count();
         if count <= MOST_KINDS.max(self.before.by_name.len()) {
             return Ok(());
         }
@@ -193,6 +200,12 @@ impl<'a> Build<'a> {
         references: &References,
     ) -> Result<Vec<Part<'a>>, Failures> {
         let references_changed = *references != self.before.references();
+        let patches = self.patches(&drafts);
+        let surroundings = Surroundings {
+            references,
+            patches: &patches,
+        };
+        let clusters_changed = drafts.keys().any(|name| &***name == CLUSTERS);
         let mut parts = Vec::new();
         let mut weight = 0;
         let mut last_given = String::new();
@@ -203,7 +216,9 @@ impl<'a> Build<'a> {
                     read
                 }
                 // Its schema contains references to other kinds, and they changed.
-                (None, Some(old)) if references_changed && old.depends => {
+                (None, Some(old))
+                    if (references_changed && old.depends) || (clusters_changed && &**name == PROFILES) =>
+                {
                     let parsed = source.0.parse();
                     let draft = Draft::read(&parsed, Trust::Stored);
                     (draft.map_err(|errors| vec![(name.to_string(), errors)])?, parsed)
@@ -221,7 +236,7 @@ impl<'a> Build<'a> {
                 (None, None) => continue,
             };
             let name = draft.name.clone();
-            match New::of(draft, source, parsed, references, self.before, self.trust) {
+            match New::of(draft, source, parsed, &surroundings, self.before, self.trust) {
                 Ok(new) => {
                     weight += new.cost.unwrap_or_default().weight;
                     parts.push(Part::New(Box::new(new)));
@@ -244,6 +259,21 @@ impl<'a> Build<'a> {
         Ok(parts)
     }
 
+    /// The schema of a cluster's patches, as it will be.
+    fn patches(&self, drafts: &BTreeMap<&Arc<str>, Read>) -> Value {
+        let mut drafts = drafts.values();
+        let given = drafts.find(|(draft, _)| draft.is_clusters()).map(|(draft, _)| {
+            let unresolved = |_: &str| Err(String::new());
+            schema::normalise(&draft.properties()["patches"], "", &unresolved, &mut Vec::new())
+        });
+        let stored = || {
+            self.before
+                .clusters()
+                .map(|kind| kind.schema["properties"]["patches"].clone())
+        };
+        given.or_else(stored).unwrap_or_else(|| json!({"type": "object"}))
+    }
+
     fn is_too_heavy(&self, weight: usize) -> bool {
         self.trust == Trust::Given
             && weight > MOST_WEIGHT_OF_ALL
@@ -251,7 +281,7 @@ impl<'a> Build<'a> {
     }
 
     fn compile(self, parts: Vec<Part<'a>>) -> Result<Kinds, Failures> {
-        let mut failed = self.failed;
+        let Build { mut failed, trust, .. } = self;
         let mut kinds = Kinds::default();
         for part in parts {
             let kind = match part {
@@ -267,6 +297,11 @@ impl<'a> Build<'a> {
                     }
                 }
             };
+            // A store may hold a kind with the singular of profiles, from before there were profiles.
+            if &*kind.name == PROFILES && trust == Trust::Stored {
+                kinds.by_name.insert(kind.name.clone(), kind);
+                continue;
+            }
             if let Err(error) = kinds.admit(&kind) {
                 failed.push((kind.name.to_string(), vec![error]));
             }
@@ -292,16 +327,16 @@ impl<'a> New<'a> {
         draft: Draft,
         source: &'a Source,
         parsed: Value,
-        references: &References,
+        surroundings: &Surroundings<'_>,
         before: &Kinds,
         trust: Trust,
     ) -> Result<Self, (Vec<Violation>, usize)> {
         let mut errors = Vec::new();
-        let depends = Cell::new(draft.is_clusters());
+        let depends = Cell::new(draft.has_references());
         let unfolded = Cell::new(0_usize);
         let resolve = |target: &str| {
             let name = target.strip_prefix("#/components/schemas/");
-            let found = name.and_then(|name| references.get(name.strip_suffix("_ref")?));
+            let found = name.and_then(|name| surroundings.references.get(name.strip_suffix("_ref")?));
             let unknown = "is unknown: use \"#/components/schemas/<singular>_ref\" of an existing kind";
             let schema = &found.ok_or(unknown)?.schema;
             depends.set(true);
@@ -311,7 +346,7 @@ impl<'a> New<'a> {
             }
             Ok(Value::clone(schema))
         };
-        let Some(schema) = draft.schema(references.values(), &resolve, &mut errors) else {
+        let Some(schema) = draft.schema(surroundings, &resolve, &mut errors) else {
             return Err((errors, 0));
         };
         let cost = match trust {

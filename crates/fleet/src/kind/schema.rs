@@ -14,7 +14,12 @@ static BASE: LazyLock<Value> = LazyLock::new(|| yaml::parse(include_str!("base.y
 const NOT_JSON_SCHEMA: [&str; 5] = ["expose", "key", "query_params", "x-flux", "schema"];
 
 pub(super) fn base_id() -> &'static Value {
-    &BASE["id"]
+    base("id")
+}
+
+/// The schema of a field that every kind, or every reference, has.
+pub(super) fn base(field: &str) -> &'static Value {
+    &BASE[field]
 }
 
 /// The JSON Schema of one item: without Firestone's wrappers, with closed objects, and with `$ref`s replaced by the result of

@@ -6,6 +6,7 @@ mod parser;
 use std::fmt;
 use std::sync::Arc;
 
+use imbl::OrdSet;
 use serde_json::Value;
 
 pub use self::matcher::Matcher;
@@ -133,13 +134,43 @@ impl Selector {
         Ok(selector)
     }
 
+    /// The keys of its requirements.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.requirements.iter().map(|requirement| requirement.key.as_str())
+    }
+
+    /// Its keys that no cluster has, neither as a field nor as a label.
+    pub(crate) fn labels_unknown_to(&self, fleet: &Fleet) -> Vec<&str> {
+        self.keys().filter(|key| !is_key(key, fleet)).collect()
+    }
+
+    /// Whether it has every requirement of another selector, so that it matches no cluster that the other does not.
+    pub fn is_within(&self, other: &Selector) -> bool {
+        other
+            .requirements
+            .iter()
+            .all(|wanted| self.requirements.contains(wanted))
+    }
+
     /// The clusters of the fleet that match, sorted by id.
     pub fn select<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a Arc<Cluster>> {
         let matcher = fleet.kinds().clusters().map(|kind| self.on(kind));
-        fleet
-            .clusters()
-            .values()
+        self.candidates(fleet)
             .filter(move |cluster| matcher.as_ref().is_some_and(|matcher| matcher.matches(cluster)))
+    }
+
+    /// The clusters that may match, sorted by id: those with the rarest label that is required to have a value, or all.
+    pub fn candidates<'a>(&self, fleet: &'a Fleet) -> Box<dyn Iterator<Item = &'a Arc<Cluster>> + 'a> {
+        let is_field = |key: &str| fleet.kinds().clusters().is_none_or(|kind| kind.is_scalar_field(key));
+        let labels = self.wanted().filter(|(key, _)| !is_field(key));
+        let rarest = labels.min_by_key(|(key, values)| fleet.labelled(key, values).map(OrdSet::len).sum::<usize>());
+        match rarest {
+            None => Box::new(fleet.clusters().values()),
+            Some((key, values)) => {
+                let ids = OrdSet::unions(fleet.labelled(key, values).cloned());
+                Box::new(ids.into_iter().filter_map(|id| fleet.cluster(&id)))
+            }
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::document::Document;
 use crate::inputs::{self, Breach, Reply};
 use crate::json::Json;
-use crate::kind::{CLUSTERS, Kinds};
+use crate::kind::{CLUSTERS, Kind, Kinds};
+use crate::profile::{Baseline, Differences};
 
 /// The identity of a cluster: what each of its inputs carries, and what it is looked up by.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct ClusterHead {
 #[derive(Debug)]
 pub struct Cluster {
     pub(super) head: Arc<ClusterHead>,
+    /// None: it matches no profile.
+    baseline: Option<Arc<Baseline>>,
     lists: Box<[List]>,
 }
 
@@ -36,6 +39,9 @@ pub struct Cluster {
 #[derive(Clone, Debug)]
 pub(super) struct List {
     kind: Arc<str>,
+    /// How many the cluster itself has.
+    own: usize,
+    /// An upper bound on the number of inputs.
     pub(super) count: usize,
     pub(super) reply: OnceLock<Result<Reply, Breach>>,
 }
@@ -47,23 +53,14 @@ pub fn unique_of(kind: &str, body: &Json) -> Option<String> {
 }
 
 impl Cluster {
-    pub(super) fn new(document: Document, value: &Value, kinds: &Kinds) -> Self {
+    pub(super) fn new(document: Document, value: &Value, kinds: &Kinds, baseline: Option<Arc<Baseline>>) -> Self {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let dns: Arc<str> = text("cluster_dns").into();
         let dns_key = match dns.bytes().any(|byte| byte.is_ascii_uppercase()) {
             true => dns.to_ascii_lowercase().into(),
             false => dns.clone(),
         };
-        let lists = kinds
-            .definitions()
-            .map(|kind| (kind, inputs::references(kind, value).len()))
-            .filter(|(_, count)| *count > 0)
-            .map(|(kind, count)| List {
-                kind: kind.name.clone(),
-                count,
-                reply: OnceLock::new(),
-            })
-            .collect();
+        let lists = lists(kinds, baseline.as_deref(), |kind| inputs::references(kind, value).len());
         Cluster {
             head: Arc::new(ClusterHead {
                 document,
@@ -74,6 +71,23 @@ impl Cluster {
                 labels: carried_labels(value, kinds),
                 protected: value.get("protected").and_then(Value::as_bool).unwrap_or_default(),
             }),
+            baseline,
+            lists,
+        }
+    }
+
+    /// The same cluster with other profiles, without the replies that may differ.
+    pub(super) fn with_baseline(&self, kinds: &Kinds, baseline: Option<Arc<Baseline>>, changed: &Differences) -> Self {
+        let own = |kind: &Kind| self.list(&kind.name).map_or(0, |list| list.own);
+        let mut lists = lists(kinds, baseline.as_deref(), own);
+        for list in lists.iter_mut().filter(|list| !changed.contains_key(&list.kind)) {
+            if let Some(old) = self.list(&list.kind) {
+                list.reply = old.reply.clone();
+            }
+        }
+        Cluster {
+            head: self.head.clone(),
+            baseline,
             lists,
         }
     }
@@ -86,6 +100,53 @@ impl Cluster {
         &self.head.document
     }
 
+    /// What its profiles say together. None if it matches no profile.
+    pub fn baseline(&self) -> Option<&Arc<Baseline>> {
+        self.baseline.as_ref()
+    }
+
+    /// What its profiles say together.
+    pub(crate) fn merged_profiles(&self) -> &Baseline {
+        self.baseline.as_deref().unwrap_or(Baseline::none())
+    }
+
+    /// Its document, with the references and patches of its profiles merged into its own.
+    pub fn effective(&self, kinds: &Kinds) -> Value {
+        let mut document = self.document().body.parse();
+        for kind in kinds.definitions() {
+            self.merged_profiles().merge(kind, &mut document);
+        }
+        document
+    }
+
+    /// That document as it is shown: fields of references that nothing sets have their defaults.
+    pub fn shown_effective(&self, kinds: &Kinds) -> Value {
+        let mut document = self.effective(kinds);
+        for kind in kinds.definitions() {
+            let array = kind
+                .references
+                .as_deref()
+                .and_then(|array| document.get_mut(array)?.as_array_mut());
+            for reference in array.into_iter().flatten() {
+                for (field, schema) in &kind.flux.carried {
+                    if let Some(default) = schema.get("default")
+                        && reference.get(field).is_none_or(Value::is_null)
+                    {
+                        reference[field] = default.clone();
+                    }
+                }
+            }
+        }
+        document
+    }
+
+    /// Its document, merged only for the references to one kind.
+    pub(crate) fn effective_for(&self, kind: &Kind) -> Value {
+        let mut document = self.document().body.parse();
+        self.merged_profiles().merge(kind, &mut document);
+        document
+    }
+
     /// Whether it refers to any definition of a kind.
     pub(crate) fn refers_to(&self, kind: &str) -> bool {
         self.list(kind).is_some()
@@ -95,13 +156,15 @@ impl Cluster {
         self.lists.iter().find(|list| &*list.kind == kind)
     }
 
-    /// Keeps the replies of the previous version where both documents agree on everything in them: most writes change one kind.
+    /// Keeps the replies of the previous version, with the same profiles, where both documents agree on everything in them: most
+    /// writes change one kind.
     pub(super) fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
+        let has_profiles = self.baseline.is_some();
         for list in &mut self.lists {
             let made = old.list(&list.kind).filter(|made| made.reply.get().is_some());
             if let (Some(made), Some(kind)) = (made, kinds.get(&list.kind))
                 && inputs::cluster_block(kind, &self.head) == inputs::cluster_block(kind, &old.head)
-                && inputs::own_part(kind, value) == inputs::own_part(kind, old_value)
+                && inputs::own_part(kind, value, has_profiles) == inputs::own_part(kind, old_value, has_profiles)
             {
                 list.reply = made.reply.clone();
             }
@@ -116,9 +179,27 @@ impl Cluster {
         }
         Cluster {
             head: self.head.clone(),
+            baseline: self.baseline.clone(),
             lists,
         }
     }
+}
+
+/// The lists that a cluster has: by its own references, or by its profiles.
+fn lists(kinds: &Kinds, baseline: Option<&Baseline>, own: impl Fn(&Kind) -> usize) -> Box<[List]> {
+    let lists = kinds.definitions().filter_map(|kind| {
+        let own = own(kind);
+        let count = own + baseline.map_or(0, |baseline| baseline.count(&kind.name));
+        let kind = kind.name.clone();
+        let reply = OnceLock::new();
+        (count > 0).then_some(List {
+            kind,
+            own,
+            count,
+            reply,
+        })
+    });
+    lists.collect()
 }
 
 /// The labels of a cluster that inputs of some kind carry.

@@ -52,14 +52,18 @@ impl Definitions {
         self.users.get(id).into_iter().flatten()
     }
 
+    /// Whether a cluster refers to a definition.
+    pub(crate) fn is_user(&self, id: &str, cluster: &str) -> bool {
+        self.users.get(id).is_some_and(|users| users.contains(cluster))
+    }
+
     pub fn is_used(&self, id: &str) -> bool {
         self.users.contains_key(id)
     }
 
-    /// References to missing definitions, each with the number of clusters that have it.
-    pub(super) fn dangling(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
-        let missing = self.users.iter().filter(|(id, _)| !self.documents.contains_key(*id));
-        missing.map(|(id, clusters)| (id, clusters.len()))
+    /// The missing definitions that clusters refer to.
+    pub(super) fn dangling(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.users.keys().filter(|id| !self.documents.contains_key(*id))
     }
 
     /// The clusters that refer to one definition.

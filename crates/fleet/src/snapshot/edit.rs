@@ -7,12 +7,15 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use serde_json::Value;
 
+use super::labels::Labels;
+use super::profiles::Unsettled;
 use super::{Cluster, Fleet};
 use crate::document::Document;
 use crate::identity::IDENTITIES;
 use crate::inputs::{reference_id, references};
 use crate::json::Json;
-use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, Kind, Kinds, RELEASED_NAMES, Source, Trust};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, Kind, Kinds, PROFILES, RELEASED_NAMES, Source, Trust};
+use crate::profile::KnownDifferences;
 
 pub(crate) struct Edit {
     pub(crate) fleet: Fleet,
@@ -21,6 +24,10 @@ pub(crate) struct Edit {
     dirty: BTreeMap<Arc<str>, OrdSet<Arc<str>>>,
     /// Clusters whose DNS name belonged to another cluster when they were put.
     waiting: Vec<Arc<str>>,
+    pub(super) unsettled: Unsettled,
+    /// Per kind, the clusters whose reply changed because of their profiles.
+    pub(super) placed: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+    pub(super) differences: KnownDifferences,
     /// The clusters' documents that were read last: one write needs the same document several times.
     parsed: BTreeMap<Arc<str>, Arc<Value>>,
 }
@@ -32,6 +39,9 @@ impl Edit {
             kinds_changed: false,
             dirty: BTreeMap::new(),
             waiting: Vec::new(),
+            unsettled: Unsettled::default(),
+            placed: BTreeMap::new(),
+            differences: KnownDifferences::default(),
             parsed: BTreeMap::new(),
         }
     }
@@ -84,6 +94,7 @@ impl Edit {
         }
         let kinds = Kinds::build(&self.fleet.sources, &self.fleet.kinds, trust)?;
         self.kinds_changed = false;
+        self.unsettled.kinds |= !self.fleet.profiles.is_empty();
         let before = std::mem::replace(&mut self.fleet.kinds, Arc::new(kinds));
         let after = self.fleet.kinds.clone();
         let definitions = &mut self.fleet.definitions;
@@ -96,6 +107,7 @@ impl Edit {
                 Some(old) if old.references == kind.references => {
                     let dirty = self.dirty.entry(kind.name.clone()).or_default();
                     dirty.extend(definitions[&kind.name].all_users());
+                    dirty.extend(self.fleet.profiles.all_users(kind));
                     // Clusters keep the labels that inputs carry.
                     must_index |= old.flux.cluster_labels != kind.flux.cluster_labels;
                 }
@@ -114,10 +126,15 @@ impl Edit {
         for definitions in self.fleet.definitions.values_mut() {
             definitions.forget_users();
         }
-        self.fleet.label_keys = OrdMap::new();
+        self.fleet.labels = Labels::default();
         for (id, old) in self.fleet.clusters.clone() {
             let value = old.document().body.parse();
-            let cluster = Arc::new(Cluster::new(old.document().clone(), &value, &self.fleet.kinds));
+            let cluster = Arc::new(Cluster::new(
+                old.document().clone(),
+                &value,
+                &self.fleet.kinds,
+                old.baseline().cloned(),
+            ));
             self.index(&id, None, Some(&value));
             // A cluster that waits for a DNS name does not take it from the one that has it.
             if let Some(holder) = self.fleet.by_dns.get_mut(&cluster.head.dns_key)
@@ -148,14 +165,21 @@ impl Edit {
                 let shared = |cluster: &str| clusters.get(cluster).map(|cluster| cluster.document().id.clone());
                 identities.put(&id, after, |cluster| shared(cluster).unwrap_or_else(|| cluster.into()))?;
             }
+            PROFILES => {
+                self.fleet.profiles.put(id.clone(), after)?;
+                self.unsettled.profiles.insert(id);
+            }
             kind => {
                 let Some(definitions) = self.fleet.definitions.get_mut(kind) else {
                     return Err(format!(
                         "the store has \"{id}\" of the kind \"{kind}\", which does not exist"
                     ));
                 };
-                let users = definitions.users_of(&id);
-                definitions.put(id, after, value);
+                let mut users = definitions.users_of(&id);
+                definitions.put(id.clone(), after, value);
+                if let Some(kind) = self.fleet.kinds.get(kind).filter(|_| !self.fleet.profiles.is_empty()) {
+                    users = users.union(self.fleet.profiles.users(kind, &id));
+                }
                 if !users.is_empty() {
                     let dirty = self.dirty.entry(kind.into()).or_default();
                     *dirty = std::mem::take(dirty).union(users);
@@ -171,15 +195,22 @@ impl Edit {
         if let Some(old) = &old {
             self.release_dns(old);
         }
+        let baseline = old.as_ref().and_then(|old| old.baseline().cloned());
         let Some(body) = after else {
             self.index(&id, old_value.as_deref(), None);
+            if let Some(baseline) = &baseline {
+                self.fleet.profiles.leave(baseline, &id);
+            }
             self.fleet.clusters.remove(&id);
             self.parsed.remove(&id);
             return;
         };
         let value = value.unwrap_or_else(|| body.parse());
         let document = Document::new(id.clone(), body);
-        let mut cluster = Cluster::new(document, &value, &self.fleet.kinds);
+        let mut cluster = Cluster::new(document, &value, &self.fleet.kinds, baseline);
+        if !self.fleet.profiles.is_empty() {
+            self.unsettled.clusters.push(id.clone());
+        }
         if let (Some(old), Some(old_value)) = (&old, &old_value) {
             cluster.keep_replies(&value, old, old_value, &self.fleet.kinds);
         }
@@ -206,7 +237,7 @@ impl Edit {
     /// Keeps the indexes over clusters: which cluster refers to which definition, and which labels exist.
     fn index(&mut self, id: &Arc<str>, before: Option<&Value>, after: Option<&Value>) {
         self.index_references(id, before, after);
-        self.index_labels(before, after);
+        self.fleet.labels.follow(id, before, after);
     }
 
     fn index_references(&mut self, id: &Arc<str>, before: Option<&Value>, after: Option<&Value>) {
@@ -226,24 +257,6 @@ impl Edit {
             let new: BTreeSet<&str> = ids(kind, after).collect();
             old.difference(&new).for_each(|gone| definitions.remove_user(gone, id));
             new.difference(&old).for_each(|added| definitions.add_user(added, id));
-        }
-    }
-
-    fn index_labels(&mut self, before: Option<&Value>, after: Option<&Value>) {
-        fn keys(value: Option<&Value>) -> BTreeSet<&str> {
-            let labels = value.and_then(|value| value.get("labels")?.as_object());
-            labels.into_iter().flatten().map(|(key, _)| key.as_str()).collect()
-        }
-        let (old, new) = (keys(before), keys(after));
-        let label_keys = &mut self.fleet.label_keys;
-        for gone in old.difference(&new) {
-            match label_keys.get(*gone).copied().unwrap_or_default() {
-                0 | 1 => label_keys.remove(*gone),
-                more => label_keys.insert((*gone).into(), more - 1),
-            };
-        }
-        for added in new.difference(&old) {
-            *label_keys.entry((*added).into()).or_default() += 1;
         }
     }
 
@@ -274,8 +287,14 @@ impl Edit {
         &self.dirty
     }
 
+    /// The clusters whose reply changed because of their profiles, per kind.
+    pub(crate) fn placed(&self) -> &BTreeMap<Arc<str>, Vec<Arc<str>>> {
+        &self.placed
+    }
+
     /// The changed fleet, with all derived state up to date.
     pub(crate) fn settle(mut self) -> Result<Fleet, String> {
+        self.settle_profiles();
         self.settle_dns();
         if let Some((cluster, holder)) = self.dns_clashes().first() {
             let (one, two) = (&cluster.document().id, &holder.document().id);

@@ -6,23 +6,28 @@
 mod cluster;
 mod definitions;
 mod edit;
+mod labels;
 mod poll;
+mod profiles;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdMap};
+use imbl::{HashMap, OrdMap, OrdSet};
 
 pub use self::cluster::{Cluster, ClusterHead, unique_of};
 pub use self::definitions::{Definition, Definitions};
 pub(crate) use self::edit::Edit;
+use self::labels::Labels;
 pub use self::poll::Poll;
 use crate::damage::Damage;
 use crate::document::{Document, Etag};
 use crate::identity::{IDENTITIES, Identities};
-use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kinds, RELEASED_NAMES, Source, Trust};
+use crate::inputs::{reference_id, references};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, PROFILES, RELEASED_NAMES, Source, Trust};
 use crate::log::{Head, Resource, Revision, RevisionRecord, State};
+use crate::profile::Profiles;
 
 /// The whole fleet at one revision.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +42,8 @@ pub struct Fleet {
     decommissions: OrdMap<Arc<str>, Arc<Document>>,
     released_names: OrdMap<Arc<str>, Arc<Document>>,
     identities: Identities,
-    /// Each label key with the number of clusters that have it.
-    label_keys: OrdMap<Arc<str>, usize>,
+    profiles: Profiles,
+    labels: Labels,
     clusters_changed: Head,
     /// The damage of the store that the fleet was loaded from, if any.
     damage: Option<Arc<Damage>>,
@@ -75,7 +80,9 @@ impl Fleet {
         let (mut identities, rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|resource| &*resource.kind == IDENTITIES);
         identities.sort_by_cached_key(|resource| Etag::of_bytes(resource.id.as_bytes()).0);
-        for resource in rest.into_iter().chain(identities) {
+        // First, so that each cluster is matched once.
+        let (profiles, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|resource| &*resource.kind == PROFILES);
+        for resource in profiles.into_iter().chain(rest).chain(identities) {
             edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
         }
         edit.settle()
@@ -167,6 +174,35 @@ impl Fleet {
         &self.identities
     }
 
+    /// What clusters get by what they are.
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
+    /// The clusters that may have a definition: by a reference of their own, or by a profile. Sorted by id.
+    pub fn users(&self, kind: &str, id: &str) -> OrdSet<Arc<str>> {
+        let own = self
+            .definitions
+            .get(kind)
+            .map(|all| all.users_of(id))
+            .unwrap_or_default();
+        match self.kinds.get(kind) {
+            Some(kind) if !self.profiles.is_empty() => own.union(self.profiles.users(kind, id)),
+            _ => own,
+        }
+    }
+
+    /// Whether a cluster has a definition by its profiles, and does not refer to it itself.
+    pub(crate) fn is_only_brought(&self, kind: &Kind, id: &str, cluster: &str) -> bool {
+        let refers = || {
+            self.definitions
+                .get(&kind.name)
+                .is_some_and(|all| all.is_user(id, cluster))
+        };
+        let cluster = self.clusters.get(cluster);
+        cluster.is_some_and(|cluster| cluster.merged_profiles().brings(&kind.name, id)) && !refers()
+    }
+
     /// The records of DNS names of this kind: decommissions or released names.
     pub fn name_records(&self, kind: &str) -> Option<&OrdMap<Arc<str>, Arc<Document>>> {
         match kind {
@@ -181,12 +217,17 @@ impl Fleet {
     }
 
     pub fn has_label(&self, key: &str) -> bool {
-        self.label_keys.contains_key(key)
+        self.labels.has(key)
     }
 
     /// Every label that a cluster has.
     pub fn label_keys(&self) -> impl Iterator<Item = &str> {
-        self.label_keys.keys().map(|key| &**key)
+        self.labels.keys()
+    }
+
+    /// The clusters that have a label with one of these values.
+    pub(crate) fn labelled(&self, key: &str, values: &[String]) -> impl Iterator<Item = &OrdSet<Arc<str>>> {
+        values.iter().filter_map(move |value| self.labels.clusters(key, value))
     }
 
     /// All resources of the fleet, as a store keeps them. [`Fleet::load`] turns them into the same fleet.
@@ -197,8 +238,8 @@ impl Fleet {
             body: document.body.clone(),
             origin: None,
         };
-        let [kinds, clusters, decommissions, released, identities] =
-            [KINDS, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES, IDENTITIES].map(Arc::<str>::from);
+        let [kinds, profiles, clusters, decommissions, released, identities] =
+            [KINDS, PROFILES, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES, IDENTITIES].map(Arc::<str>::from);
         let sources = self.sources.iter().map(move |(id, (body, origin))| Resource {
             kind: kinds.clone(),
             id: id.clone(),
@@ -209,6 +250,8 @@ impl Fleet {
             let definitions = definitions.iter();
             definitions.map(move |definition| resource(kind, &definition.document))
         });
+        let of_profiles = self.profiles.iter();
+        let of_profiles = of_profiles.map(move |profile| resource(&profiles, &profile.document));
         let of_clusters = self.clusters.values();
         let of_clusters = of_clusters.map(move |cluster| resource(&clusters, cluster.document()));
         let gone = self.decommissions.values();
@@ -219,6 +262,7 @@ impl Fleet {
         let callers = callers.map(move |document| resource(&identities, &document));
         sources
             .chain(definitions)
+            .chain(of_profiles)
             .chain(of_clusters)
             .chain(gone)
             .chain(given_up)
@@ -234,6 +278,7 @@ impl Fleet {
                 .get(&*lower_case(id))
                 .map(|document| Document::clone(document)),
             IDENTITIES => self.identities.document(id),
+            PROFILES => self.profiles.get(id).map(|profile| profile.document.clone()),
             KINDS => self
                 .sources
                 .get_key_value(id)
@@ -246,10 +291,23 @@ impl Fleet {
         }
     }
 
-    /// References to missing definitions, over the whole fleet.
-    pub fn dangling(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, usize)> {
-        let per_kind = self.definitions.iter();
-        per_kind.flat_map(|(kind, definitions)| definitions.dangling().map(move |(id, count)| (kind, id, count)))
+    /// References to missing definitions, over the whole fleet: kind, id, and the number of clusters.
+    pub fn dangling(&self) -> impl Iterator<Item = (Arc<str>, Arc<str>, usize)> {
+        let mut found: BTreeSet<(Arc<str>, Arc<str>)> = BTreeSet::new();
+        for (kind, definitions) in &self.definitions {
+            found.extend(definitions.dangling().map(|id| (kind.clone(), id.clone())));
+        }
+        for profile in self.profiles.iter() {
+            for kind in self.kinds.definitions() {
+                let ids = references(kind, profile.value()).iter().map(reference_id);
+                let missing = ids.filter(|id| self.document(&kind.name, id).is_none());
+                found.extend(missing.map(|id| (kind.name.clone(), id.into())));
+            }
+        }
+        found.into_iter().map(|(kind, id)| {
+            let users = self.users(&kind, &id).len();
+            (kind, id, users)
+        })
     }
 }
 

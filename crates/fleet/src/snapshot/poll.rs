@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Cluster, Fleet, lower_case};
 use crate::damage::Damage;
 use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
-use crate::kind::{KINDS, Kind};
+use crate::kind::{KINDS, Kind, PROFILES};
 
 /// The answer to a poll.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ impl Fleet {
         let key = lower_case(dns);
         match self.by_dns.get(&*key) {
             Some(cluster) if self.is_damaged(&kind.name) && self.dangles(cluster, kind) => Poll::Damaged,
+            // The missing profile may bring something to any cluster.
+            Some(_) if self.is_damaged(PROFILES) => Poll::Damaged,
             Some(cluster) => match self.reply(cluster, kind) {
                 Ok(reply) => Poll::Reply(reply.clone()),
                 Err(breach) => Poll::Breach(breach.clone()),
@@ -46,13 +48,13 @@ impl Fleet {
 
     /// Whether an unknown DNS name may belong to a damaged row.
     pub fn may_lack_names(&self) -> bool {
-        let is_definition = |kind: &str| self.definitions.contains_key(kind);
+        let is_definition = |kind: &str| kind == PROFILES || self.definitions.contains_key(kind);
         self.damage().is_some_and(|damage| damage.hides_names(is_definition))
     }
 
     /// Whether the cluster refers to a missing definition.
     fn dangles(&self, cluster: &Cluster, kind: &Kind) -> bool {
-        let document: Value = cluster.document().body.parse();
+        let document: Value = cluster.effective_for(kind);
         let definitions = self.definitions.get(&kind.name);
         let is_there = |id| definitions.is_some_and(|definitions| definitions.get(id).is_some());
         let mut ids = inputs::references(kind, &document).iter().map(inputs::reference_id);
@@ -71,8 +73,8 @@ impl Fleet {
     /// How the cluster's reply for `kind` would break the contract, if it would. Cheap in all but extreme cases: the reply is
     /// created only if a bound says that it might be too large.
     pub(crate) fn breach(&self, cluster: &Cluster, kind: &Kind) -> Option<Breach> {
-        // Per input: the definition, the cluster block, and the names of carried and nested fields. What the cluster itself adds
-        // (overrides, patches) is in its document, once.
+        // Per input: the definition, the cluster block, and the names of carried and nested fields. What the cluster and its profiles
+        // add (overrides, patches) is in their documents, once.
         const PER_INPUT: usize = 128;
         let list = cluster.list(&kind.name)?;
         let definitions = self.definitions.get(&kind.name)?;
@@ -85,7 +87,8 @@ impl Fleet {
         };
         let block =
             PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len() + labels) + kind.carried_len();
-        let bound = list.count * (definitions.longest + block) + cluster.document().body.as_str().len() + 64;
+        let own = cluster.document().body.as_str().len() + cluster.merged_profiles().bytes(kind);
+        let bound = list.count * (definitions.longest + block) + own + 64;
         if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
             return None;
         }

@@ -3,6 +3,7 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use super::Draft;
 use crate::dangling::Dangling;
 use crate::graph::Graph;
 use crate::inputs::{reference_id, references};
-use crate::kind::{CLUSTERS, KINDS, Kind};
+use crate::kind::{CLUSTERS, KINDS, Kind, PROFILES};
 use crate::nearest::did_you_mean;
 use crate::operation::Verb;
 use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, shorten, some_of};
@@ -63,18 +64,44 @@ impl Draft<'_> {
                     let before = before.as_ref().map_or(&[][..], |before| references(kind, before));
                     before.iter().any(|reference| reference_id(reference) == target)
                 };
-                self.check_references_to(kind, id, references(kind, &after), is_old, &mut errors, &mut twice);
+                let holder = Holder::Cluster(id);
+                self.check_references_to(kind, holder, references(kind, &after), is_old, &mut errors, &mut twice);
             }
         }
+        self.check_references_of_profiles(&mut errors);
         invalid_unless_empty(errors)?;
         contract(twice)
     }
 
-    /// Checks the references of one cluster to one kind. `is_old` says whether a reference was there before the write.
+    /// The same for profiles. A definition that one refers to twice is its own problem, and not one of the contract.
+    fn check_references_of_profiles(&self, errors: &mut Vec<Violation>) {
+        for id in self.touched_ids(PROFILES) {
+            let Some(profile) = self.now().profiles().get(id) else {
+                continue;
+            };
+            let before = self.base.profiles().get(id);
+            let mut twice = Vec::new();
+            for kind in self.now().kinds().definitions() {
+                let is_old = |target: &str| before.is_some_and(|before| before.refers_to(kind, target));
+                let holder = Holder::Profile(id);
+                self.check_references_to(
+                    kind,
+                    holder,
+                    references(kind, profile.value()),
+                    is_old,
+                    errors,
+                    &mut twice,
+                );
+            }
+            errors.extend(twice.into_iter().map(|(_, violation)| violation));
+        }
+    }
+
+    /// Checks the references of one cluster or profile to one kind. `is_old` says whether a reference was there before the write.
     fn check_references_to(
         &self,
         kind: &Kind,
-        cluster: &str,
+        holder: Holder<'_>,
         references: &[Value],
         is_old: impl Fn(&str) -> bool,
         errors: &mut Vec<Violation>,
@@ -85,18 +112,19 @@ impl Draft<'_> {
         let mut seen = BTreeSet::new();
         for (n, reference) in references.iter().enumerate() {
             let target = reference_id(reference);
-            let pointer = || self.blame(CLUSTERS, cluster, &format!("{}/{n}/id", segment(array)));
+            let (holders, id) = holder.kind_and_id();
+            let pointer = || self.blame(holders, id, &format!("{}/{n}/id", segment(array)));
             if !seen.insert(target) {
-                let detail = format!(
-                    "cluster \"{cluster}\" refers to the {} \"{target}\" twice",
-                    kind.singular
-                );
-                twice.push((cluster.to_owned(), Violation::new(pointer(), detail)));
+                let detail = format!("{holder} refers to the {} \"{target}\" twice", kind.singular);
+                twice.push((id.to_owned(), Violation::new(pointer(), detail)));
             }
             let exists = definitions.is_some_and(|all| all.get(target).is_some());
             let dangled = || {
-                let then = self.dangling_then(CLUSTERS, cluster);
-                then.is_some_and(|then| then.refers(cluster, &kind.name, target))
+                let then = self.dangling_then(holders, id);
+                then.is_some_and(|then| match holder {
+                    Holder::Cluster(id) => then.refers(id, &kind.name, target),
+                    Holder::Profile(id) => then.profile_refers(id, &kind.name, target),
+                })
             };
             if !exists && !self.rules.allow_dangling && !is_old(target) && !dangled() {
                 let detail = absent(kind, target, definitions.filter(|_| errors.len() < MOST_PROPOSALS));
@@ -113,7 +141,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Checks that no cluster refers to a removed definition and no other definition depends on it. A rollback may leave what
+    /// Checks that no cluster and no profile refers to a removed definition, and no other definition depends on it. A rollback may leave what
     /// dangled in the state that it restores.
     pub(super) fn check_removals(&self) -> Result<(), Refusal> {
         for (kind, id) in self.touched.keys() {
@@ -129,23 +157,42 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Checks that no cluster refers to a removed definition.
+    /// Checks that no cluster and no profile refers to a removed definition.
     fn check_users(&self, kind: &Kind, definitions: &Definitions, id: &str) -> Result<(), Refusal> {
         let then = self.dangling_then(&kind.name, id);
-        let dangled = |user: &str| then.is_some_and(|then| then.refers(user, &kind.name, id));
-        let users = definitions.users(id).filter(|user| !dangled(user));
-        let users: Vec<String> = users.map(|user| user.to_string()).collect();
-        if users.is_empty() {
+        let own = definitions.users(id);
+        let own = own.filter(|user| !then.is_some_and(|then| then.refers(user, &kind.name, id)));
+        let referring = self.now().profiles().referring_to(kind, id);
+        let referring: Vec<_> = referring
+            .filter(|profile| !then.is_some_and(|then| then.profile_refers(profile.id(), &kind.name, id)))
+            .collect();
+        let members = referring
+            .iter()
+            .flat_map(|profile| self.now().profiles().members(profile.id()));
+        let users: BTreeSet<Arc<str>> = own.cloned().chain(members).collect();
+        let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+        let profiles: Vec<&str> = referring.iter().map(|profile| &**profile.id()).collect();
+        if users.is_empty() && profiles.is_empty() {
             return Ok(());
         }
-        let count = users.len();
+        let mut uses = Vec::new();
+        if !users.is_empty() {
+            uses.push(format!("on {}: {}", counted(users.len(), "cluster"), some_of(&users)));
+        }
+        if !profiles.is_empty() {
+            uses.push(format!(
+                "by {}: {}",
+                counted(profiles.len(), "profile"),
+                some_of(&profiles)
+            ));
+        }
         let detail = format!(
-            "{} \"{id}\" is in use on {count} cluster{}: {}; cascade=true removes those references too",
+            "{} \"{id}\" is in use {}; cascade=true removes those references too",
             kind.singular,
-            if count == 1 { "" } else { "s" },
-            some_of(&users)
+            uses.join(", and ")
         );
         let mut refusal = Refusal::at(Reason::InUse, &self.blame(&kind.name, id, ""), detail);
+        refusal.resources = profiles.iter().map(|profile| format!("{PROFILES}/{profile}")).collect();
         refusal.clusters = users;
         Err(refusal)
     }
@@ -234,7 +281,14 @@ impl Draft<'_> {
             let Some(cluster) = self.now().cluster(id) else { return };
             if let Some(breach) = self.now().breach(cluster, kind) {
                 let path = kind.path.as_deref().unwrap_or_default();
-                let detail = format!("cluster \"{id}\", {path}: {breach}");
+                let profiles = cluster.merged_profiles().profiles().iter();
+                let touched = profiles.filter(|profile| self.touch(PROFILES, profile.id()).is_some());
+                let touched: Vec<&str> = touched.map(|profile| &**profile.id()).collect();
+                let by = match touched.is_empty() {
+                    true => String::new(),
+                    false => format!(" with the profile {}", some_of(&touched)),
+                };
+                let detail = format!("cluster \"{id}\"{by}, {path}: {breach}");
                 breaches.push((id.to_string(), Violation::new(pointer(), detail)));
             }
         };
@@ -253,8 +307,46 @@ impl Draft<'_> {
                 check(id, kind, &|| blamed.clone());
             }
         }
+        let by_profile = self.touched_ids(PROFILES).next();
+        let blamed = by_profile.map(|id| self.blame(PROFILES, id, "")).unwrap_or_default();
+        for (name, clusters) in self.edit.placed() {
+            if let Some(kind) = self.now().kinds().get(name) {
+                let untouched = clusters.iter().filter(|id| self.touch(CLUSTERS, id).is_none());
+                untouched.for_each(|id| check(id, kind, &|| blamed.clone()));
+            }
+        }
         contract(breaches)
     }
+}
+
+/// What has references.
+#[derive(Clone, Copy)]
+enum Holder<'a> {
+    Cluster(&'a str),
+    Profile(&'a str),
+}
+
+impl<'a> Holder<'a> {
+    fn kind_and_id(self) -> (&'static str, &'a str) {
+        match self {
+            Holder::Cluster(id) => (CLUSTERS, id),
+            Holder::Profile(id) => (PROFILES, id),
+        }
+    }
+}
+
+impl fmt::Display for Holder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holder::Cluster(id) => write!(f, "cluster \"{id}\""),
+            Holder::Profile(id) => write!(f, "profile \"{id}\""),
+        }
+    }
+}
+
+/// A number with its noun.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The problem of an id that does not exist, with the one that was probably meant.

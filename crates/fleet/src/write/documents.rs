@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use super::Draft;
 use crate::json::{MOST_DEPTH, is_too_deep};
 use crate::kind::schema::fill_defaults;
-use crate::kind::{CLUSTERS, Kind};
+use crate::kind::{CLUSTERS, Kind, PROFILES};
 use crate::refusal::Violation;
+use crate::selector::Selector;
 
 /// Refuses a value that is nested too deeply to be stored.
 pub(super) fn check_depth(value: &Value) -> Result<(), Violation> {
@@ -49,7 +50,16 @@ impl Draft<'_> {
         if &*kind.name == CLUSTERS {
             self.fill_references(&id, value);
         }
-        let errors = kind.validate(value);
+        let mut errors = kind.validate(value);
+        // What its keys mean is checked on the end state.
+        if let Some(selector) = value
+            .get("selector")
+            .and_then(Value::as_str)
+            .filter(|_| &*kind.name == PROFILES)
+            && let Err(error) = Selector::parse(selector)
+        {
+            errors.push(Violation::new("/selector", error.to_string()));
+        }
         if errors.is_empty() { Ok(id) } else { Err(errors) }
     }
 

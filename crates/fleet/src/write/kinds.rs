@@ -10,7 +10,7 @@ use super::documents::check_depth;
 use super::{Draft, Fault, Touch};
 use crate::json::Json;
 use crate::kind::schema::fill_defaults;
-use crate::kind::{self, CLUSTERS, KINDS, Kind, Kinds, Trust};
+use crate::kind::{self, CLUSTERS, KINDS, Kind, Kinds, PROFILES, Trust};
 use crate::operation::Verb;
 use crate::refusal::{Reason, Refusal, Violation, some_of};
 use crate::snapshot::Fleet;
@@ -60,6 +60,10 @@ impl Draft<'_> {
     }
 
     fn delete_kind(&mut self, id: &str) -> Result<(), Refusal> {
+        if id == PROFILES {
+            let detail = "the kind \"profiles\" is a part of the server and cannot be deleted";
+            return Err(Refusal::at(Reason::InUse, "/id", detail));
+        }
         self.check_version(KINDS, id)?;
         if id == CLUSTERS {
             let detail = "the kind \"clusters\" cannot be deleted";
@@ -114,6 +118,7 @@ impl Draft<'_> {
         let is_added_or_removed = |name: &Arc<str>| before.get(name).is_none() || after.get(name).is_none();
         if !clusters_hold_array && touched.iter().all(is_added_or_removed) {
             changed.remove(CLUSTERS);
+            changed.remove(PROFILES);
         }
         let mut errors = Vec::new();
         for name in changed {
@@ -188,6 +193,7 @@ impl Draft<'_> {
             let clusters = self.kind(CLUSTERS)?;
             holders.retain(|(_, value)| !clusters.validate(value).is_empty());
         }
+        self.remove_array_of_profiles(kind, array)?;
         let (empty, full): (Vec<_>, Vec<_>) = holders.into_iter().partition(|(_, value)| value[array] == json!([]));
         if !full.is_empty() {
             let clusters: Vec<String> = full.into_iter().map(|(id, _)| id.to_string()).collect();
@@ -199,6 +205,29 @@ impl Draft<'_> {
         for (id, mut value) in empty {
             value.as_object_mut().and_then(|fields| fields.remove(array));
             self.put(CLUSTERS, id, Some(value))?;
+        }
+        Ok(())
+    }
+
+    /// The same for the array in profiles.
+    fn remove_array_of_profiles(&mut self, kind: &Arc<str>, array: &str) -> Result<(), Refusal> {
+        let profiles = self.now().profiles().iter();
+        let holders: Vec<_> = profiles
+            .filter(|profile| profile.value().get(array).is_some())
+            .cloned()
+            .collect();
+        let full = holders.iter().filter(|profile| profile.value()[array] != json!([]));
+        let full: Vec<&str> = full.map(|profile| &**profile.id()).collect();
+        if !full.is_empty() {
+            let detail = format!("profiles still refer to {kind}: {}", some_of(&full));
+            let mut refusal = Refusal::at(Reason::InUse, &self.blame(KINDS, kind, ""), detail);
+            refusal.resources = full.iter().map(|id| format!("{PROFILES}/{id}")).collect();
+            return Err(refusal);
+        }
+        for profile in &holders {
+            let mut value = profile.value().clone();
+            value.as_object_mut().and_then(|fields| fields.remove(array));
+            self.put(PROFILES, profile.id().clone(), Some(value))?;
         }
         Ok(())
     }
@@ -228,6 +257,10 @@ fn check_kind_document(id: Option<&str>, value: &Value) -> Result<String, Vec<Vi
     let unknown = kind::unknown_settings(value);
     if !unknown.is_empty() {
         return Err(unknown);
+    }
+    let taken = kind::names_of_the_merge(value);
+    if !taken.is_empty() {
+        return Err(taken);
     }
     match id {
         Some(id) if id != name => {

@@ -11,6 +11,7 @@ mod kinds;
 mod left_out;
 mod names;
 mod pointers;
+mod profiles;
 mod verbs;
 
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use self::left_out::LeftOut;
 use self::pointers::Fault;
 use crate::identity::IDENTITIES;
 use crate::json::Json;
-use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, RELEASED_NAMES};
+use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, PROFILES, RELEASED_NAMES};
 use crate::log::{Change, Head};
 use crate::operation::Operation;
 use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal};
@@ -196,8 +197,10 @@ impl<'a> Draft<'a> {
 
     /// The ids of all resources of a kind.
     fn ids(&self, kind: &str) -> Vec<Arc<str>> {
-        if kind == CLUSTERS {
-            return self.now().clusters().keys().cloned().collect();
+        match kind {
+            CLUSTERS => return self.now().clusters().keys().cloned().collect(),
+            PROFILES => return self.now().profiles().iter().map(|one| one.id().clone()).collect(),
+            _ => {}
         }
         let definitions = self.now().definitions(kind).into_iter().flat_map(|all| all.iter());
         definitions.map(|one| one.document.id.clone()).collect()
@@ -254,6 +257,8 @@ impl<'a> Draft<'a> {
         self.settle_kinds()?;
         self.check_kinds()?;
         self.check_restored()?;
+        self.check_profiles()?;
+        self.edit.settle_profiles();
         self.check_dns()?;
         self.settle_names()?;
         self.settle_identities()?;

@@ -9,11 +9,13 @@ use super::documents::own_id;
 use super::{Draft, Fault};
 use crate::identity::IDENTITIES;
 use crate::json::Json;
-use crate::kind::{self, CLUSTERS, KINDS, Kind};
+use crate::kind::{self, CLUSTERS, EXCLUDED, KINDS, Kind, PROFILES};
 use crate::operation::{Target, Verb};
-use crate::patch::{self, Form};
+use crate::patch::{self, Form, References};
+use crate::profile::Profile;
 use crate::refusal::{Reason, Refusal, quote};
 use crate::selector::Selector;
+use crate::snapshot::Fleet;
 
 impl Draft<'_> {
     /// Runs the current operation.
@@ -132,8 +134,14 @@ impl Draft<'_> {
             self.check_null_references(&present, patch)?;
         }
         let kinds = self.now().kinds();
-        let arrays = kinds.definitions().filter(|_| &*kind.name == CLUSTERS);
-        let arrays: Vec<&str> = arrays.filter_map(|kind| kind.references.as_deref()).collect();
+        let definitions = kinds
+            .definitions()
+            .filter(|_| [CLUSTERS, PROFILES].contains(&&*kind.name));
+        let arrays = definitions.filter_map(|kind| {
+            let (array, carried) = (kind.references.as_deref()?, &kind.flux.carried);
+            Some(References { array, carried })
+        });
+        let arrays: Vec<References<'_>> = arrays.collect();
         let mut merged = Value::clone(&present);
         patch::apply(form, &arrays, &mut merged, patch).map_err(Fault::Value)?;
         if merged.get("id").is_none() {
@@ -150,13 +158,13 @@ impl Draft<'_> {
         if &*kind.name == CLUSTERS {
             return Ok(self.delete_cluster(id)?);
         }
-        if cascade {
+        if cascade && kind.references.is_some() {
             self.remove_references(kind, id)?;
         }
         Ok(self.put(&kind.name, id.into(), None)?)
     }
 
-    /// Removes the references to a definition, and its patches, from every cluster.
+    /// Removes the references to a definition, and its patches, from every cluster and profile.
     fn remove_references(&mut self, kind: &Kind, id: &str) -> Result<(), Fault> {
         let array = kind.references.as_deref().expect("definitions have references");
         let definitions = self.now().definitions(&kind.name).into_iter();
@@ -167,7 +175,16 @@ impl Draft<'_> {
         let patch = unassignment(array, id, kind.flux.patches);
         let clusters = self.kind(CLUSTERS)?;
         let mut users = users.iter();
-        users.try_for_each(|cluster| self.merge(&clusters, cluster, Form::Merge, &patch))
+        users.try_for_each(|cluster| self.merge(&clusters, cluster, Form::Merge, &patch))?;
+        let is_patched = |profile: &Profile| kind.flux.patches && profile.value()["patches"].get(id).is_some();
+        let profiles = self.now().profiles().iter();
+        let profiles = profiles.filter(|profile| profile.refers_to(kind, id) || is_patched(profile));
+        let profiles: Vec<_> = profiles.cloned().collect();
+        let kind_of_profiles = self.kind(PROFILES)?;
+        profiles.iter().try_for_each(|profile| {
+            let patch = unassignment(array, id, is_patched(profile));
+            self.merge(&kind_of_profiles, profile.id(), Form::Merge, &patch)
+        })
     }
 
     /// Clusters that have patches for a definition, assigned or not.
@@ -189,12 +206,25 @@ impl Draft<'_> {
             ));
         }
         reference.insert("id".into(), id.into());
-        self.on_clusters(on, &json!({ array: [reference] }))
+        // What was excluded is not, once it is assigned.
+        reference.entry(EXCLUDED).or_insert(Value::Null);
+        // What a profile brings stays as profiles say, but for what is given.
+        let mut brought = reference.clone();
+        for field in kind.flux.carried.keys() {
+            brought.entry(field).or_insert(Value::Null);
+        }
+        self.edit.settle_profiles();
+        let [plain, brought] = [reference, brought].map(|reference| json!({ array: [reference] }));
+        self.on_clusters(on, |now, cluster| match now.is_only_brought(kind, id, cluster) {
+            true => &brought,
+            false => &plain,
+        })
     }
 
     fn unassign(&mut self, kind: &Kind, id: &str, on: &Target, drop_patches: bool) -> Result<(), Fault> {
         let array = reference_array(kind)?;
-        self.on_clusters(on, &unassignment(array, id, drop_patches && kind.flux.patches))
+        let patch = unassignment(array, id, drop_patches && kind.flux.patches);
+        self.on_clusters(on, |_, _| &patch)
     }
 
     fn patch(
@@ -216,11 +246,12 @@ impl Draft<'_> {
         }
         let mut values = set.clone();
         values.extend(unset.iter().map(|key| (key.clone(), Value::Null)));
-        self.on_clusters(on, &json!({"patches": { id: values }}))
+        let patch = json!({"patches": { id: values }});
+        self.on_clusters(on, |_, _| &patch)
     }
 
     /// Merges a patch into each cluster of a target.
-    fn on_clusters(&mut self, on: &Target, patch: &Value) -> Result<(), Fault> {
+    fn on_clusters<'p>(&mut self, on: &Target, patch: impl Fn(&Fleet, &str) -> &'p Value) -> Result<(), Fault> {
         let kind = self.kind(CLUSTERS)?;
         if let Target::Id(id) = on {
             if self.now().cluster(id).is_none() {
@@ -230,7 +261,10 @@ impl Draft<'_> {
             self.check_version(CLUSTERS, id)?;
         }
         let ids = self.targets(on)?;
-        ids.iter().try_for_each(|id| self.merge(&kind, id, Form::Merge, patch))
+        ids.iter().try_for_each(|id| {
+            let patch = patch(self.now(), id);
+            self.merge(&kind, id, Form::Merge, patch)
+        })
     }
 
     fn targets(&mut self, on: &Target) -> Result<Vec<Arc<str>>, Refusal> {

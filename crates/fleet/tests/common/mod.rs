@@ -191,6 +191,12 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
     );
     for (id, cluster) in fleet.clusters() {
         view.insert(format!("diagnostics {id}"), format!("{:?}", fleet.diagnose(cluster)));
+        let explanation = serde_json::to_string(&fleet::profile::explain(fleet, cluster, None, None));
+        view.insert(format!("explanation {id}"), explanation.unwrap());
+    }
+    for profile in fleet.profiles().iter() {
+        let members = format!("{:?}", fleet.profiles().members(profile.id()));
+        view.insert(format!("members {}", profile.id()), members);
     }
     view
 }

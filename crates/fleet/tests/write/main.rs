@@ -18,6 +18,7 @@ mod identities;
 mod identity;
 mod kinds;
 mod patching;
+mod profiles;
 mod released;
 mod removals;
 mod selecting;

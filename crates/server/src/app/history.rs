@@ -42,6 +42,13 @@ impl Difference {
         let effect = &mut self.effect;
         effect.clusters.retain(|cluster| clusters.contains(&*cluster.id));
         effect.relabelled.retain(|cluster| clusters.contains(&*cluster.id));
+        for membership in &mut effect.memberships {
+            membership.entered.retain(|id| clusters.contains(&**id));
+            membership.left.retain(|id| clusters.contains(&**id));
+        }
+        effect
+            .memberships
+            .retain(|membership| !membership.entered.is_empty() || !membership.left.is_empty());
         self.changes
             .retain(|change| &*change.kind != CLUSTERS || clusters.contains(&*change.id));
     }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use fleet::Fleet;
+use fleet::document::Document;
 use fleet::identity::{IDENTITIES, Role};
 use fleet::json::Json;
-use fleet::kind::{CLUSTERS, Kind};
+use fleet::kind::{CLUSTERS, Kind, PROFILES};
 use fleet::nearest::did_you_mean;
 use fleet::refusal::quote;
 use fleet::selector::Selector;
@@ -35,9 +36,19 @@ impl App {
         }
         let kind = kind_of(&fleet, kind)?;
         check_values(&kind, &filters.fields)?;
-        match &*kind.name == CLUSTERS {
-            true => clusters(turn, &fleet, &kind, filters),
-            false => Ok(definitions(&fleet, &kind, filters)),
+        match &*kind.name {
+            CLUSTERS => clusters(turn, &fleet, &kind, filters),
+            PROFILES => {
+                let all = fleet
+                    .profiles()
+                    .iter()
+                    .map(|profile| (&profile.document, profile.value()));
+                Ok(passing(all, filters))
+            }
+            name => {
+                let all = fleet.definitions(name).into_iter().flat_map(|all| all.iter());
+                Ok(passing(all.map(|one| (&one.document, one.value())), filters))
+            }
         }
     }
 
@@ -79,13 +90,13 @@ fn check_values(kind: &Kind, fields: &[(String, String)]) -> Result<(), ReadErro
     Ok(())
 }
 
-fn definitions(fleet: &Fleet, kind: &Kind, filters: &Filters) -> Vec<Json> {
-    let all = fleet.definitions(&kind.name).into_iter().flat_map(|all| all.iter());
-    let passing = all.filter(|one| {
+/// The documents with the values of the filters.
+fn passing<'a>(all: impl Iterator<Item = (&'a Document, &'a Value)>, filters: &Filters) -> Vec<Json> {
+    let passing = all.filter(|(_, value)| {
         let mut fields = filters.fields.iter();
-        fields.all(|(field, value)| plain(&one.value()[field]) == *value)
+        fields.all(|(field, wanted)| plain(&value[field]) == *wanted)
     });
-    passing.map(|one| one.document.body.clone()).collect()
+    passing.map(|(document, _)| document.body.clone()).collect()
 }
 
 fn clusters(turn: &Turn, fleet: &Fleet, kind: &Kind, filters: &Filters) -> Result<Vec<Json>, ReadError> {
@@ -97,8 +108,12 @@ fn clusters(turn: &Turn, fleet: &Fleet, kind: &Kind, filters: &Filters) -> Resul
         fields.all(|(field, value)| field_is(cluster, field, value))
             && matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster))
     };
+    let candidates = match &selector {
+        Some(selector) => selector.candidates(fleet),
+        None => Box::new(fleet.clusters().values()),
+    };
     let mut found = Vec::new();
-    for cluster in turn.until_stopped(fleet.clusters().values()) {
+    for cluster in turn.until_stopped(candidates) {
         let cluster = cluster?;
         if passes(cluster) {
             found.push(cluster.document().body.clone());

@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod cluster_list;
 pub mod compact;
+pub mod effective;
 pub mod engine;
 pub mod errors;
 pub mod follow;

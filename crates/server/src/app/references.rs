@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fleet::kind::{CLUSTERS, Kind, name_record};
+use fleet::kind::{CLUSTERS, Kind, PROFILES, name_record};
 use fleet::selector::Selector;
 use fleet::snapshot::{Cluster, Definition};
 use fleet::usage::Usage;
@@ -42,7 +42,7 @@ impl App {
         id: &str,
         selector: Option<&str>,
     ) -> Result<References, ReadError> {
-        if kind == CLUSTERS || name_record(kind).is_some() {
+        if [CLUSTERS, PROFILES].contains(&kind) || name_record(kind).is_some() {
             return Err(ReadError::NotFound(format!("{kind} are not referred to")));
         }
         let fleet = self.fleet();
@@ -51,16 +51,19 @@ impl App {
         let definitions = fleet.definitions(kind).ok_or(ReadError::Internal)?;
         let clusters_kind = fleet.kinds().clusters().ok_or(ReadError::Internal)?;
         let matcher = selector.as_ref().map(|selector| selector.on(clusters_kind));
-        let users = definitions.users(id).filter_map(|user| fleet.cluster(user));
+        let kind = kind_of(&fleet, kind)?;
+        let users = fleet.users(&kind.name, id);
+        let users = users.iter().filter_map(|user| fleet.cluster(user));
         let mut clusters = Vec::new();
         for cluster in turn.until_stopped(users) {
             let cluster = cluster?;
-            if matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster)) {
+            let matches = matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster));
+            if matches && fleet.uses(cluster, &kind, id) {
                 clusters.push(cluster.clone());
             }
         }
         Ok(References {
-            kind: kind_of(&fleet, kind)?,
+            kind,
             definition: definitions.get(id).ok_or(ReadError::Internal)?.clone(),
             clusters,
         })

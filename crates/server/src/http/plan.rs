@@ -21,6 +21,9 @@ use crate::app::history::Difference;
 /// The most warnings that are listed: a plan may have several for each cluster of a large fleet. The totals count all.
 const MOST_WARNINGS: usize = 1000;
 
+/// The most clusters that are listed as entering or leaving a profile.
+const MOST_MEMBERS: usize = 1000;
+
 /// Writes a plan. Its clusters are written one by one: it may have all clusters of the fleet.
 pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     let losing = plan.effect.clusters.iter().filter(|cluster| cluster.loses());
@@ -69,9 +72,10 @@ struct PlannedChange<'a> {
 /// The fields after the clusters.
 fn ending(effect: &Effect, more: &str) -> String {
     format!(
-        r#"],"totals":{},{more}"relabelled":{},"warnings":{}}}"#,
+        r#"],"totals":{},{more}"relabelled":{},"profiles":{},"warnings":{}}}"#,
         json!(Totals::of(effect)),
         relabelled(effect),
+        memberships(effect),
         warnings(effect)
     )
 }
@@ -134,6 +138,7 @@ impl<'a> Totals<'a> {
     fn of(effect: &'a Effect) -> Self {
         let mut totals = Totals {
             clusters: effect.clusters.len(),
+            warnings: effect.warnings.len(),
             ..Totals::default()
         };
         for cluster in &effect.clusters {
@@ -159,12 +164,30 @@ fn relabelled(effect: &Effect) -> Value {
     json!({"count": clusters.len(), "keys": keys, "clusters": clusters})
 }
 
+/// The profiles that clusters enter and leave.
+fn memberships(effect: &Effect) -> Value {
+    let some = |clusters: &[Arc<str>]| {
+        let listed: Vec<&str> = clusters.iter().take(MOST_MEMBERS).map(|id| &**id).collect();
+        json!({"count": clusters.len(), "clusters": listed})
+    };
+    let all = effect.memberships.iter().map(|membership| {
+        json!({
+            "profile": &*membership.profile,
+            "entered": some(&membership.entered),
+            "left": some(&membership.left),
+        })
+    });
+    all.collect()
+}
+
 fn warnings(effect: &Effect) -> Value {
-    let all = effect.clusters.iter().flat_map(|cluster| {
+    let own = effect.warnings.iter();
+    let own = own.map(|warning| json!({"kind": warning.kind, "id": warning.id, "detail": warning.detail}));
+    let of_clusters = effect.clusters.iter().flat_map(|cluster| {
         let warnings = cluster.warnings.iter();
         warnings.map(|warning| {
             json!({"cluster": &*cluster.id, "kind": warning.kind, "id": warning.id, "detail": warning.detail})
         })
     });
-    all.take(MOST_WARNINGS).collect()
+    own.chain(of_clusters).take(MOST_WARNINGS).collect()
 }

@@ -159,6 +159,10 @@ pub static ROUTES: &[Route] = &[
     crud(Get, "/{kind}/{id}/references", READ, |m| on(m, resources::references), EachDefinition(describe::resources::references)),
 
     crud(Get, "/clusters/{id}/inputs/{path}", READ, |m| on(m, clusters::inputs), Once(describe::clusters::cluster_inputs)),
+    crud(Get, "/clusters/{id}/effective", READ, |m| on(m, clusters::effective), Once(describe::clusters::cluster_effective)),
+    crud(Get, "/clusters/{id}/explain", READ, |m| on(m, clusters::explain), Once(describe::clusters::explain_cluster)),
+    crud(Get, "/clusters/{id}/explain/{path}", READ, |m| on(m, clusters::explain_path), Once(describe::clusters::explain_path)),
+    crud(Get, "/clusters/{id}/explain/{path}/{input}", READ, |m| on(m, clusters::explain_input), Once(describe::clusters::explain_input)),
     crud(Get, "/clusters/{id}/manifests", READ, |m| on(m, clusters::manifests), Once(describe::clusters::cluster_manifests)),
     crud(Get, "/clusters/{id}/diagnostics", READ, |m| on(m, clusters::diagnostics), Once(describe::clusters::cluster_diagnostics)),
 

@@ -52,6 +52,7 @@ pub async fn documented(app: &TestApp) -> Vec<Documented> {
             .replace("{cluster_dns}", DEMO_DNS)
             .replace("{kind}", "namespaces")
             .replace("{path}", "namespaces")
+            .replace("{input}", "podinfo")
             .replace("{token}", "0123456789abcdef")
             .replace("{id}", id);
         assert!(!path.contains('{'), "{path}: a parameter that this test does not know");

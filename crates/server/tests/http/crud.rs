@@ -900,7 +900,7 @@ async fn a_cluster_with_a_wrong_name_or_value_is_refused() {
             "platform_components",
             json!([{"id": "podinfo", "oci_url": "https://x"}]),
         ),
-        ("platform_components", json!([{"id": "podinfo", "enabled": null}])),
+        ("platform_components", json!([{"id": "podinfo", "enabled": "no"}])),
     ] {
         let before = cluster.get(field).cloned();
         cluster[field] = value.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::http::{HeaderValue, Method};
 use fleet::Fleet;
-use fleet::kind::KINDS;
+use fleet::kind::{KINDS, PROFILES};
 use flux_resourceset::app::App;
 use flux_resourceset::app::reads::{Class, Turn};
 use proptest::collection::vec;
@@ -651,7 +651,9 @@ async fn is_what_the_store_holds(app: &TestApp) {
         + served.clusters().len()
         + served.decommissions().len()
         + served.released_names().len()
-        + served.kinds().iter().count();
+        + served.profiles().len()
+        // The kind of profiles is not stored.
+        + served.kinds().iter().filter(|kind| &*kind.name != PROFILES).count();
     assert_eq!(stored.len(), count);
     assert!(stored.iter().any(|(kind, _)| &**kind == KINDS));
     Fleet::load(state).unwrap();

@@ -242,6 +242,7 @@ async fn the_list_of_kinds_says_how_each_is_called() {
                 "platform_components",
                 "built-in"
             ],
+            ["profiles", "profile", "profile", null, null, "built-in"],
             [
                 "resource_quotas",
                 "resource_quota",

@@ -1,12 +1,14 @@
 //! Changes references that clusters already have: for `override`, `unpin`, `enable` and `disable`.
 
+use std::cell::LazyCell;
+
 use clap::ArgMatches;
 use fleet::document::Etag;
 use fleet::json::Json;
 use fleet::kind::CLUSTERS;
 use serde_json::{Map, Value, json};
 
-use super::{id, label};
+use super::{id, label, usages};
 use crate::args::WriteArgs;
 use crate::args::target::Target;
 use crate::cli::family_name;
@@ -82,9 +84,13 @@ fn operations(
 ) -> Result<(Vec<Operation>, Vec<Value>), Failure> {
     let (mut operations, mut warnings) = (Vec::new(), Vec::new());
     let mut assigned = 0;
+    let brought = LazyCell::new(|| brought(session, kind, id));
+    let none = json!({ "id": id });
     for Found { cluster, etag } in found {
         let name = text(&cluster["id"]);
-        match reference(kind, id, cluster) {
+        // What a profile brings can be changed on a cluster, too.
+        let by_profile = || brought.iter().any(|cluster| cluster == name).then_some(&none);
+        match reference(kind, id, cluster).or_else(by_profile) {
             Some(reference) => {
                 assigned += 1;
                 if let Some(Edit { values, warning }) = change(reference) {
@@ -111,7 +117,16 @@ fn operations(
 
 fn reference<'a>(kind: &Kind, id: &str, cluster: &'a Value) -> Option<&'a Value> {
     let all = cluster[kind.references.as_deref()?].as_array()?;
-    all.iter().find(|reference| reference["id"] == id)
+    all.iter()
+        .find(|reference| reference["id"] == id && reference["excluded"] != true)
+}
+
+/// The clusters that have a definition by a profile. None if the server cannot tell: it may not have profiles.
+fn brought(session: &Session<'_>, kind: &Kind, id: &str) -> Vec<String> {
+    let found = usages(session, kind, id, None).unwrap_or_default();
+    let all = found.as_array().into_iter().flatten();
+    let brought = all.filter(|usage| usage["profiles"].as_array().is_some_and(|profiles| !profiles.is_empty()));
+    brought.map(|usage| text(&usage["cluster"]).to_owned()).collect()
 }
 
 fn not_assigned(session: &Session<'_>, kind: &Kind, id: &str, place: &str) -> Result<Failure, Failure> {

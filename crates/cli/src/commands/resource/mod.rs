@@ -10,6 +10,9 @@ pub(crate) mod diagnostics;
 mod edit;
 mod edit_references;
 mod enable;
+mod exclude;
+mod explain;
+mod from_clusters;
 mod get;
 mod history;
 mod label;
@@ -18,6 +21,7 @@ mod maps;
 mod r#override;
 mod patch;
 mod pins;
+mod profile_references;
 mod unassign;
 mod unpin;
 mod update;
@@ -54,7 +58,7 @@ struct Verb {
 }
 
 /// Every command, in the order of the help.
-const VERBS: [Verb; 20] = [
+const VERBS: [Verb; 25] = [
     list::VERB,
     get::VERB,
     describe::VERB,
@@ -65,8 +69,13 @@ const VERBS: [Verb; 20] = [
     edit::VERB,
     history::VERB,
     diagnostics::VERB,
+    explain::VERB,
+    from_clusters::VERB,
+    profile_references::ADD,
+    profile_references::REMOVE,
     assign::VERB,
     unassign::VERB,
+    exclude::VERB,
     r#where::VERB,
     versions::VERB,
     r#override::VERB,

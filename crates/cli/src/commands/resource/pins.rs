@@ -1,9 +1,9 @@
-//! `KIND pins`: every override in the fleet, beside the value in the catalog.
+//! `KIND pins`: every override in the fleet, on clusters and in profiles, beside the value in the catalog.
 
 use std::collections::BTreeMap;
 
 use clap::{ArgMatches, Command};
-use fleet::kind::CLUSTERS;
+use fleet::kind::{CLUSTERS, PROFILES};
 use serde_json::{Value, json};
 
 use super::{Verb, edit_references, id_arg};
@@ -22,7 +22,7 @@ pub(super) const VERB: Verb = Verb {
 
 fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     let command = command
-        .about("List every override: the cluster, the field, its value and the catalog's value")
+        .about("List every override, of clusters and profiles: the field, its value and the catalog's value")
         .arg(id_arg(kind).required(false))
         .arg(selector_arg("Only clusters that match"));
     (!kind.overridable.is_empty() && kind.references.is_some()).then_some(command)
@@ -36,12 +36,23 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
     }
     let definitions = session.client.get(&format!("/{}", kind.name))?;
     let selector = matches.get_one::<String>("selector").cloned();
+    let selects_all = selector.is_none();
     let clusters = with_query(&format!("/{CLUSTERS}"), [("selector", selector)]);
     let clusters = session.client.get(&clusters)?;
-    let pins = collect(kind, &definitions, &clusters, only.map(String::as_str));
+    let only = only.map(String::as_str);
+    let mut pins = collect(kind, &definitions, &clusters, only);
+    // An override of a profile is for whoever matches it, so a selection of clusters leaves it out.
+    if selects_all && session.kinds()?.named(PROFILES).is_some() {
+        let profiles = session.client.get(&format!("/{PROFILES}"))?;
+        pins.extend(collect(kind, &definitions, &profiles, only).into_iter().map(of_profile));
+    }
+    let by_profile = pins.iter().any(|pin| pin.get("profile").is_some());
     let table = |_| {
-        let heading = ["cluster", "environment", "id", "field", "value", "catalog"];
-        let mut table = Table::new(heading);
+        let mut heading = vec!["cluster", "environment", "id", "field", "value", "catalog"];
+        if by_profile {
+            heading.insert(0, "profile");
+        }
+        let mut table = Table::new(&heading);
         for pin in &pins {
             let tone = |name: &str| if name == "value" { Tone::Attention } else { Tone::Plain };
             table.row(heading.iter().map(|name| (cell(&pin[*name]), tone(name))));
@@ -49,10 +60,23 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
         table
     };
     let names = || {
-        let clusters = pins.iter().map(|pin| text(&pin["cluster"]));
-        clusters.map(|cluster| format!("{CLUSTERS}/{cluster}")).collect()
+        let named = |pin: &Value| match pin.get("profile") {
+            Some(profile) => format!("{PROFILES}/{}", text(profile)),
+            None => format!("{CLUSTERS}/{}", text(&pin["cluster"])),
+        };
+        pins.iter().map(named).collect()
     };
     session.printer.print(&Value::Array(pins.clone()), table, names)
+}
+
+/// The same, named by its profile.
+fn of_profile(mut pin: Value) -> Value {
+    if let Value::Object(fields) = &mut pin {
+        let profile = fields.remove("cluster").unwrap_or_default();
+        fields.remove("environment");
+        fields.insert("profile".to_owned(), profile);
+    }
+    pin
 }
 
 fn collect(kind: &Kind, definitions: &Value, clusters: &Value, only: Option<&str>) -> Vec<Value> {

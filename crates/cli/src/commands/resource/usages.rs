@@ -81,12 +81,17 @@ pub(crate) fn table(kind: &Kind, usages: &[Value], ids: bool, wide: bool) -> Tab
     if !kind.overridable.is_empty() {
         heading.push("overridden");
     }
+    // Most fleets have few profiles, or none.
+    if usages.iter().any(|usage| !usage["profiles"].is_null()) {
+        heading.push("profiles");
+    }
     let mut table = Table::new(&heading);
     for usage in usages {
         let overridden = usage["overridden"].as_array().map(Vec::as_slice).unwrap_or_default();
         let tone = |attention: bool| if attention { Tone::Attention } else { Tone::Plain };
         table.row(heading.iter().map(|name| match *name {
             "overridden" => (cell(&usage["overridden"]), tone(!overridden.is_empty())),
+            "profiles" => (cell(&usage["profiles"]), Tone::Plain),
             "cluster" | "environment" | "cluster_dns" | "id" => (text(&usage[*name]).to_owned(), Tone::Plain),
             field => {
                 let own = overridden.iter().any(|name| name == field);

@@ -21,8 +21,8 @@ pub async fn prepare(config: &Config, store: &dyn Store, with_seed: bool) -> Res
     }
     for (kind, id, clusters) in fleet.dangling() {
         warn!(
-            kind = &**kind,
-            id = &**id,
+            kind = &*kind,
+            id = &*id,
             clusters,
             "references to a definition that does not exist are skipped"
         );

@@ -21,7 +21,7 @@ pub fn removals() -> Value {
 }
 
 /// The schemas by their names.
-pub fn schemas() -> [(&'static str, Value); 8] {
+pub fn schemas() -> [(&'static str, Value); 9] {
     [
         ("planned_change", planned_change()),
         ("last_change", last_change()),
@@ -29,6 +29,7 @@ pub fn schemas() -> [(&'static str, Value); 8] {
         ("cluster_effect", cluster_effect()),
         ("effect_totals", totals()),
         ("effect_relabelled", relabelled()),
+        ("effect_membership", membership()),
         ("effect_warning", warning()),
         ("difference", difference()),
     ]
@@ -46,6 +47,7 @@ fn dry_run() -> Value {
         "history": history(),
         "removals": removals,
         "relabelled": reference("effect_relabelled"),
+        "profiles": array(reference("effect_membership")),
         "warnings": array(reference("effect_warning")),
     });
     let required = [
@@ -57,6 +59,7 @@ fn dry_run() -> Value {
         "history",
         "removals",
         "relabelled",
+        "profiles",
         "warnings",
     ];
     described("The plan of a write: what it would do.", object(&required, properties))
@@ -121,9 +124,19 @@ fn difference() -> Value {
         "clusters": array(reference("cluster_effect")),
         "totals": reference("effect_totals"),
         "relabelled": reference("effect_relabelled"),
+        "profiles": array(reference("effect_membership")),
         "warnings": array(reference("effect_warning")),
     });
-    let required = ["from", "to", "changes", "clusters", "totals", "relabelled", "warnings"];
+    let required = [
+        "from",
+        "to",
+        "changes",
+        "clusters",
+        "totals",
+        "relabelled",
+        "profiles",
+        "warnings",
+    ];
     described("The difference between two revisions.", object(&required, properties))
 }
 
@@ -187,7 +200,26 @@ fn relabelled() -> Value {
     described(description, object(&["count", "keys", "clusters"], properties))
 }
 
+fn membership() -> Value {
+    let some = object(
+        &["count", "clusters"],
+        json!({"count": integer(), "clusters": array(text())}),
+    );
+    let properties = json!({
+        "profile": text(),
+        "entered": described("The clusters that match it after the change and did not before; the first 1,000.", some.clone()),
+        "left": described("The reverse.", some),
+    });
+    described(
+        "A profile that clusters enter or leave.",
+        object(&["profile", "entered", "left"], properties),
+    )
+}
+
 fn warning() -> Value {
-    let properties = json!({"cluster": text(), "kind": text(), "id": text(), "detail": text()});
-    object(&["cluster", "kind", "id", "detail"], properties)
+    let cluster = "The cluster that it is about. Left out if it is about the resource itself.";
+    let properties = json!({
+        "cluster": described(cluster, text()), "kind": text(), "id": text(), "detail": text(),
+    });
+    object(&["kind", "id", "detail"], properties)
 }

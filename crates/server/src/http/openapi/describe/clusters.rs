@@ -4,14 +4,15 @@ use fleet::kind::{CLUSTERS, Kinds};
 use serde_json::json;
 
 use super::Operation;
-use crate::http::openapi::schemas::{any_object, array, described, object, text};
+use crate::http::openapi::schemas::{any_object, array, described, object, reference, text};
 
 /// The codes of diagnostics.
-const DIAGNOSTICS: [&str; 9] = [
+const DIAGNOSTICS: [&str; 10] = [
     "dangling",
     "stalled",
     "unused",
     "ignored",
+    "excludes",
     "contract",
     "template",
     "duplicate",
@@ -37,6 +38,64 @@ pub fn cluster_inputs(_: &Kinds) -> Operation {
     .answer(200, "The inputs.", inputs)
     .problem(500, "What is stored breaks the contract with Flux.")
     .unreadable()
+}
+
+pub fn cluster_effective(kinds: &Kinds) -> Operation {
+    let singular = kinds.clusters().map_or("cluster", |kind| &kind.singular);
+    let summary =
+        "The cluster's document with the references and patches that its profiles bring, now or at a revision.";
+    view("cluster_effective", summary)
+        .at_revision()
+        .answer(200, "The merged document.", reference(singular))
+        .late()
+}
+
+pub fn explain_cluster(_: &Kinds) -> Operation {
+    explained(
+        "explain_cluster",
+        "Where the values of the cluster's inputs come from, and what they beat.",
+    )
+}
+
+pub fn explain_path(_: &Kinds) -> Operation {
+    explained("explain_path", "The same for the inputs of one path.")
+        .path("path", "The path of a kind's Flux endpoint.")
+}
+
+pub fn explain_input(_: &Kinds) -> Operation {
+    explained("explain_input", "The same for one input.")
+        .path("path", "The path of a kind's Flux endpoint.")
+        .path("input", "The id of an input.")
+}
+
+fn explained(id: &str, summary: &str) -> Operation {
+    let value = json!({"nullable": true});
+    let beaten = object(&["value", "from"], json!({"value": value, "from": text()}));
+    let field = json!({
+        "value": value,
+        "from": described("The document that the value comes from, as kind/id.", text()),
+        "over": described("What the value beats, the strongest first.", array(beaten)),
+    });
+    let field = object(&["value", "from", "over"], field);
+    let fields = json!({
+        "type": "object",
+        "description": "By the pointer of the field in the input.",
+        "additionalProperties": field,
+    });
+    let input = object(&["id", "fields"], json!({"id": text(), "fields": fields}));
+    let explanation = json!({
+        "cluster": text(),
+        "profiles": described("The profiles that the cluster matches, by ascending priority.", array(text())),
+        "inputs": {"type": "object", "description": "By path.", "additionalProperties": array(input)},
+    });
+    view(id, summary)
+        .at_revision()
+        .answer(
+            200,
+            "The explanation.",
+            object(&["cluster", "profiles", "inputs"], explanation),
+        )
+        .late()
 }
 
 pub fn cluster_manifests(kinds: &Kinds) -> Operation {

@@ -159,8 +159,13 @@ pub fn references(kind: &Kind) -> Operation {
         "cluster": text(),
         "cluster_dns": text(),
         "environment": text(),
-        "values": described("The definition with the overrides of this cluster.", any_object()),
+        "values": described("The definition with the overrides of this cluster and its profiles.", any_object()),
         "overridden": described("The values that the cluster sets itself.", array(text())),
+        "set_by_profiles": {
+            "type": "object", "additionalProperties": text(),
+            "description": "The values that profiles set, each with the profile. Left out if there are none.",
+        },
+        "profiles": described("The profiles that bring or change it. Left out if there are none.", array(text())),
     });
     let usage = object(
         &["cluster", "cluster_dns", "environment", "values", "overridden"],

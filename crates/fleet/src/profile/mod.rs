@@ -1,0 +1,186 @@
+//! Profiles: what a cluster gets by what it is. A profile has a selector, a priority, and references and patches as clusters have
+//! them. Every matching cluster has them beneath its own.
+//!
+//! Clusters that match the same profiles share one [`Baseline`]: the profiles' part of the merge, made once.
+
+mod baseline;
+mod explain;
+mod propose;
+mod warnings;
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use serde_json::Value;
+
+pub use self::baseline::Baseline;
+pub(crate) use self::baseline::{Differences, KnownDifferences};
+pub(crate) use self::explain::set_by_profiles;
+pub use self::explain::{Explained, ExplainedInput, Explanation, explain};
+pub use self::propose::{Array, Proposal, propose};
+pub(crate) use self::warnings::warnings;
+use crate::document::Document;
+use crate::inputs::{reference_id, references};
+use crate::json::Json;
+use crate::kind::{Kind, Kinds};
+use crate::selector::Selector;
+
+/// A profile, parsed: there are few of them, and each is merged into many replies.
+#[derive(Debug)]
+pub struct Profile {
+    pub document: Document,
+    value: Value,
+    pub selector: Selector,
+    pub priority: i64,
+}
+
+impl Profile {
+    fn new(id: Arc<str>, body: Json) -> Result<Profile, String> {
+        let value = body.parse();
+        let selector = value["selector"].as_str().unwrap_or_default();
+        let selector =
+            Selector::parse(selector).map_err(|error| format!("the profile \"{id}\" cannot be read: {error}"))?;
+        Ok(Profile {
+            priority: value["priority"].as_i64().unwrap_or_default(),
+            document: Document::new(id, body),
+            value,
+            selector,
+        })
+    }
+
+    pub fn id(&self) -> &Arc<str> {
+        &self.document.id
+    }
+
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Whether it refers to a definition, in whatever way.
+    pub fn refers_to(&self, kind: &Kind, id: &str) -> bool {
+        let mut all = references(kind, &self.value).iter();
+        all.any(|reference| reference_id(reference) == id)
+    }
+}
+
+/// The profiles of a fleet, and which clusters match which of them.
+#[derive(Clone, Debug, Default)]
+pub struct Profiles {
+    by_id: OrdMap<Arc<str>, Arc<Profile>>,
+    /// The clusters that match the same profiles. Clusters that match none are in no group.
+    groups: OrdMap<Key, Group>,
+}
+
+/// The ids of the profiles of a group, in the order of the merge.
+type Key = Arc<[Arc<str>]>;
+
+#[derive(Clone, Debug)]
+struct Group {
+    baseline: Arc<Baseline>,
+    members: OrdSet<Arc<str>>,
+}
+
+impl Profiles {
+    pub fn get(&self, id: &str) -> Option<&Arc<Profile>> {
+        self.by_id.get(id)
+    }
+
+    /// Sorted by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Profile>> {
+        self.by_id.values()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The clusters that match a profile, sorted by id.
+    pub fn members(&self, profile: &str) -> OrdSet<Arc<str>> {
+        let groups = self.groups.values().filter(|group| group.baseline.has(profile));
+        OrdSet::unions(groups.map(|group| group.members.clone()))
+    }
+
+    /// How many clusters match a profile.
+    pub fn count(&self, profile: &str) -> usize {
+        let groups = self.groups.values().filter(|group| group.baseline.has(profile));
+        groups.map(|group| group.members.len()).sum()
+    }
+
+    /// The profiles that refer to a definition.
+    pub fn referring_to(&self, kind: &Kind, id: &str) -> impl Iterator<Item = &Arc<Profile>> {
+        self.iter().filter(move |profile| profile.refers_to(kind, id))
+    }
+
+    /// The clusters that match a profile that refers to a definition.
+    pub fn users(&self, kind: &Kind, id: &str) -> OrdSet<Arc<str>> {
+        let profiles = self.referring_to(kind, id);
+        OrdSet::unions(profiles.map(|profile| self.members(profile.id())))
+    }
+
+    /// The clusters that match a profile that refers to any definition of a kind.
+    pub(crate) fn all_users(&self, kind: &Kind) -> OrdSet<Arc<str>> {
+        let profiles = self
+            .iter()
+            .filter(|profile| !references(kind, profile.value()).is_empty());
+        OrdSet::unions(profiles.map(|profile| self.members(profile.id())))
+    }
+
+    /// All profiles in the order of the merge: by ascending priority, then by id.
+    pub(crate) fn in_order(&self) -> Vec<Arc<Profile>> {
+        let mut all: Vec<_> = self.iter().cloned().collect();
+        // The sort is stable, and they are sorted by id.
+        all.sort_by_key(|profile| profile.priority);
+        all
+    }
+
+    pub(crate) fn put(&mut self, id: Arc<str>, after: Option<Json>) -> Result<(), String> {
+        match after {
+            Some(body) => self.by_id.insert(id.clone(), Arc::new(Profile::new(id, body)?)),
+            None => self.by_id.remove(&id),
+        };
+        Ok(())
+    }
+
+    /// Takes a cluster out of the group that it is in.
+    pub(crate) fn leave(&mut self, baseline: &Baseline, cluster: &str) {
+        let key = baseline.key();
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.members.remove(cluster);
+            if group.members.is_empty() {
+                self.groups.remove(&key);
+            }
+        }
+    }
+
+    /// Puts a cluster into the group of these profiles, and gives the group's part of the merge.
+    pub(crate) fn join(
+        &mut self,
+        kinds: &Kinds,
+        profiles: &[Arc<Profile>],
+        cluster: &Arc<str>,
+    ) -> Option<Arc<Baseline>> {
+        if profiles.is_empty() {
+            return None;
+        }
+        let key: Key = profiles.iter().map(|profile| profile.id().clone()).collect();
+        let group = self.groups.entry(key).or_insert_with(|| Group {
+            baseline: Arc::new(Baseline::new(kinds, profiles)),
+            members: OrdSet::new(),
+        });
+        group.members.insert(cluster.clone());
+        Some(group.baseline.clone())
+    }
+
+    /// Forgets the groups that have one of these profiles, and gives their clusters: each must join again.
+    pub(crate) fn dissolve(&mut self, is_changed: impl Fn(&Arc<str>) -> bool) -> OrdSet<Arc<str>> {
+        let (changed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.groups)
+            .into_iter()
+            .partition(|(key, _)| key.iter().any(&is_changed));
+        self.groups = kept.into_iter().collect();
+        OrdSet::unions(changed.into_iter().map(|(_, group)| group.members))
+    }
+}
