@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::generate::{Cluster, Rng};
 use crate::http::Client;
-use crate::load::{self, Connections, Load, Source};
+use crate::load::{self, Connections, Load, Source, Tally};
 use crate::measure::Fleet;
 use crate::report;
 use crate::server::{DATABASE, Server, WRITE_TOKEN};
@@ -21,7 +21,7 @@ const WRITES: usize = 500;
 const EVERYWHERE: &str = "/platform_components/component-00";
 
 /// What is measured, in the order of the table.
-const FIGURES: [&str; 11] = [
+const FIGURES: [&str; 19] = [
     "import",
     "documents per second",
     "database",
@@ -33,6 +33,14 @@ const FIGURES: [&str; 11] = [
     "plan of a change to every cluster",
     "the change itself",
     "ten clusters by a label",
+    "with 50 profiles: start, until ready",
+    "memory then, more per cluster",
+    "polls per second, 64 at a time",
+    "p99 of a poll",
+    "p50 of a write to one cluster",
+    "p50 of a new label on one cluster",
+    "plan of a profile for a tenth of them",
+    "the profile itself",
 ];
 
 pub(crate) async fn run(binary: &Path, dir: &Path, sizes: &[usize], out: Option<&Path>) -> Result<()> {
@@ -72,25 +80,9 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
     let memory = server.memory()?.now;
 
     eprintln!("{size} clusters: polls and writes");
-    let step = size.div_ceil(POLLED);
-    let polled = fleet.clusters.iter().step_by(step);
-    let polls = load::run(Load {
-        addr: server.addr,
-        source: Arc::new(Source::polls(polled)),
-        clients: CLIENTS,
-        connections: Connections::Kept,
-        duration: POLLS,
-        seed: 1,
-    });
-    let polls = polls.await?;
+    let polls = polls(&fleet, &server).await?;
     let mut client = Client::new(server.addr, 0);
-    let mut writes = Vec::new();
-    let mut rng = Rng::new(1);
-    for value in 0..WRITES {
-        let cluster: &Cluster = &fleet.clusters[rng.below(size)];
-        writes.push(timed(&mut client, &load::write(cluster, 1_000 + value as u64)).await?);
-    }
-    writes.sort_unstable();
+    let written_one = median(&mut client, &fleet, |cluster, n| load::write(cluster, 1_000 + n)).await?;
 
     eprintln!("{size} clusters: a change to all of them");
     let change = r#"{"oci_tag":"v9.9.9"}"#;
@@ -99,6 +91,14 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
     let written = timed(&mut client, &request("PATCH", EVERYWHERE, change)).await?;
     let selected = "/clusters?selector=region%3Deu-west,wave%3D7&limit=10";
     let selected = timed(&mut client, &request("GET", selected, "")).await?;
+
+    eprintln!("{size} clusters: with profiles");
+    timed(&mut client, &request("POST", "/batch", &profiles())).await?;
+    drop(client);
+    drop(server);
+    let begun = Instant::now();
+    let server = Server::started(binary, fleet.dir.path(), &url, "crud").await?;
+    let profiled = Profiled::measure(&server, &fleet, begun.elapsed(), memory).await?;
     Ok([
         seconds(import),
         format!("{:.0}", size as f64 / import.as_secs_f64()),
@@ -107,11 +107,107 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
         mebibytes(memory),
         format!("{:.0}", polls.per_second),
         milliseconds(polls.p99),
-        milliseconds(writes[writes.len() / 2]),
+        milliseconds(written_one),
         milliseconds(plan),
         milliseconds(written),
         milliseconds(selected),
+        seconds(profiled.start),
+        format!("{} B", profiled.bytes_per_cluster),
+        format!("{:.0}", profiled.polls.per_second),
+        milliseconds(profiled.polls.p99),
+        milliseconds(profiled.write),
+        milliseconds(profiled.label),
+        milliseconds(profiled.plan),
+        milliseconds(profiled.profile),
     ])
+}
+
+/// Polls random clusters.
+async fn polls(fleet: &Fleet, server: &Server) -> Result<Tally> {
+    let step = fleet.clusters.len().div_ceil(POLLED);
+    let polled = fleet.clusters.iter().step_by(step);
+    load::run(Load {
+        addr: server.addr,
+        source: Arc::new(Source::polls(polled)),
+        clients: CLIENTS,
+        connections: Connections::Kept,
+        duration: POLLS,
+        seed: 1,
+    })
+    .await
+}
+
+/// The median of writes to random clusters.
+async fn median(client: &mut Client, fleet: &Fleet, write: impl Fn(&Cluster, u64) -> Vec<u8>) -> Result<Duration> {
+    let mut times = Vec::new();
+    let mut rng = Rng::new(1);
+    for n in 0..WRITES {
+        let cluster = &fleet.clusters[rng.below(fleet.clusters.len())];
+        times.push(timed(client, &write(cluster, n as u64)).await?);
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+/// The figures of a fleet with profiles.
+struct Profiled {
+    start: Duration,
+    bytes_per_cluster: i64,
+    polls: Tally,
+    write: Duration,
+    label: Duration,
+    plan: Duration,
+    profile: Duration,
+}
+
+impl Profiled {
+    /// `memory` is that of the server after its start without profiles.
+    async fn measure(server: &Server, fleet: &Fleet, start: Duration, memory: u64) -> Result<Profiled> {
+        let more = server.memory()?.now as i64 - memory as i64;
+        let polls = polls(fleet, server).await?;
+        let mut client = Client::new(server.addr, 0);
+        let write = median(&mut client, fleet, |cluster, n| load::write(cluster, 2_000 + n)).await?;
+        let label = median(&mut client, fleet, |cluster, n| {
+            let body = format!(r#"{{"labels":{{"slot":"{}"}}}}"#, n % 10);
+            request("PATCH", &format!("/clusters/{}", cluster.id), &body)
+        });
+        let label = label.await?;
+        let profile =
+            r#"{"id":"new","selector":"wave=7","priority":5,"namespaces":[{"id":"team-00"},{"id":"team-01"}]}"#;
+        let plan = timed(&mut client, &request("POST", "/profiles?dry_run=true&limit=1", profile)).await?;
+        let begun = Instant::now();
+        let reply = client.send(&request("POST", "/profiles", profile)).await?;
+        if reply.status != 201 {
+            return Err(format!("status {}: {}", reply.status, String::from_utf8_lossy(&reply.body)).into());
+        }
+        Ok(Profiled {
+            start,
+            bytes_per_cluster: more / fleet.clusters.len() as i64,
+            polls,
+            write,
+            label,
+            plan,
+            profile: begun.elapsed(),
+        })
+    }
+}
+
+/// A batch with 50 profiles, of which each cluster matches ten. They say what the catalog says, so that no reply changes.
+fn profiles() -> String {
+    let references = r#"[{"id":"component-00","oci_tag":"v1.0.0","adds":false},{"id":"component-01","oci_tag":"v2.1.7","adds":false}]"#;
+    let profile = |n: usize, selector: &str| {
+        format!(
+            r#"{{"op":"create","kind":"profiles","value":{{"id":"profile-{n:02}","selector":"{selector}","priority":{n},"platform_components":{references}}}}}"#
+        )
+    };
+    let by_wave = (0..45).map(|n| profile(n, &format!("wave in ({},{})", n % 10, (n + 1) % 10)));
+    let environments = ["dev", "qa", "uat", "prod"].iter().enumerate();
+    let by_environment = environments.map(|(n, environment)| profile(45 + n, &format!("environment={environment}")));
+    let all: Vec<String> = by_wave
+        .chain(by_environment)
+        .chain([profile(49, "wave=none")])
+        .collect();
+    format!(r#"{{"operations":[{}]}}"#, all.join(","))
 }
 
 async fn timed(client: &mut Client, request: &[u8]) -> Result<Duration> {
@@ -175,6 +271,8 @@ them for how they grow. Loader and server share the cores.
 - *Polls* are of random clusters; most are the first of theirs, so that the reply is merged and packed for it.
 - *A change to every cluster* is a new tag of a component that all of them run. Its plan names each cluster that it reaches. The change itself
   is one revision of one document, after which every poll is answered with it.
+- *With 50 profiles*, of which each cluster matches ten, the server is started again. They say what the catalog says, so the replies are the
+  same, byte for byte. The profile for a tenth of the fleet is then a new one, which brings two namespaces.
 - Replicas on PostgreSQL hold the same memory each. A million clusters that poll three kinds every five minutes make 10,000 polls per
   second.
 ";

@@ -36,6 +36,9 @@ pub(crate) fn field_arg(field: &Field, required: bool) -> Arg {
         help.push_str(" (can be repeated)");
         arg = arg.action(ArgAction::Append);
     }
+    if matches!(form, Form::Whole | Form::Number) {
+        arg = arg.allow_negative_numbers(true);
+    }
     if form == Form::Switch {
         arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
     }

@@ -67,7 +67,9 @@ impl Kind {
         // Commands of profiles select no clusters, so the flag is free there.
         if outline.name == PROFILES {
             let selector = fields.iter_mut().find(|field| field.name == "selector");
-            selector.into_iter().for_each(|field| field.flag = "selector".to_owned());
+            selector
+                .into_iter()
+                .for_each(|field| field.flag = "selector".to_owned());
         }
         field::make_unique(&mut fields);
         let overridable = outline.flux.overridable.iter();

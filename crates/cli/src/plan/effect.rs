@@ -208,9 +208,13 @@ pub(super) fn memberships(document: &Value, wide: bool, table: &mut Table) {
         let part = |name: &str, verb: &str| {
             let count = membership[name]["count"].as_u64().unwrap_or_default();
             let ids: Vec<&str> = items(&membership[name]["clusters"]).iter().map(text).collect();
+            let verb = format!("{verb}{}", if count == 1 { "s" } else { "" });
             (count > 0).then(|| format!("{} {verb} ({})", clusters(count), names(&ids, wide)))
         };
-        let parts: Vec<String> = [part("entered", "enter"), part("left", "leave")].into_iter().flatten().collect();
+        let parts: Vec<String> = [part("entered", "enter"), part("left", "leave")]
+            .into_iter()
+            .flatten()
+            .collect();
         let line = format!("profile {}: {}", text(&membership["profile"]), parts.join(", "));
         table.line(line, Tone::Attention);
     }
@@ -239,11 +243,14 @@ pub(super) fn warnings(document: &Value, wide: bool, table: &mut Table) {
     section(table, &groups, wide, |table, ((kind, id, detail), ids)| {
         let place = match ids.as_slice() {
             // It is about the resource itself.
-            [""] => String::new(),
-            [one] => format!("on {one}, "),
-            many => format!("on {} clusters ({}), ", many.len(), names(many, wide)),
+            [""] => {
+                table.line(format!("warning: {kind}/{id} {detail}"), Tone::Attention);
+                return;
+            }
+            [one] => (*one).to_owned(),
+            many => format!("{} clusters ({})", many.len(), names(many, wide)),
         };
-        table.line(format!("warning: {place}{kind}/{id}: {detail}"), Tone::Attention);
+        table.line(format!("warning: on {place}, {kind}/{id} {detail}"), Tone::Attention);
     });
     let total = document["totals"]["warnings"].as_u64().unwrap_or_default();
     let listed = all.len() as u64;

@@ -17,6 +17,7 @@ mod output;
 mod overrides;
 mod plans;
 mod play;
+mod profiles;
 mod prune;
 mod races;
 mod refusals;

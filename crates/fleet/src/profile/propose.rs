@@ -15,7 +15,10 @@ pub struct Array {
 
 impl Array {
     fn references<'a>(&self, document: &'a Value) -> &'a [Value] {
-        document.get(&self.name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        document
+            .get(&self.name)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
     }
 }
 

@@ -23,10 +23,10 @@ pub(crate) fn warnings(fleet: &Fleet, profile: &Profile) -> Vec<Diagnostic> {
     if let Some(key) = unknown.first() {
         warn(
             "unmatched",
-            format!("no cluster has the label \"{key}\" of the selector"),
+            format!("selects by the label \"{key}\", which no cluster has"),
         );
     } else if fleet.profiles().count(profile.id()) == 0 {
-        warn("unmatched", "the selector matches no cluster".to_owned());
+        warn("unmatched", "matches no cluster".to_owned());
     }
     for kind in fleet.kinds().definitions() {
         let own = references(kind, profile.value()).iter();

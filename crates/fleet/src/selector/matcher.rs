@@ -9,31 +9,31 @@ use crate::snapshot::Cluster;
 
 /// A selector with its keys resolved.
 #[derive(Debug)]
-pub struct Matcher<'a> {
-    tests: Vec<(Source<'a>, Compiled<'a>)>,
+pub struct Matcher {
+    tests: Vec<(Source, Compiled)>,
 }
 
 /// Where the value of a key is.
 #[derive(Debug)]
-enum Source<'a> {
+enum Source {
     Id,
     Environment,
     Name,
     Dns,
-    Field(&'a str),
-    Label(&'a str),
+    Field(String),
+    Label(String),
 }
 
 /// A test whose values are sorted.
 #[derive(Debug)]
-enum Compiled<'a> {
+enum Compiled {
     Exists,
     Missing,
-    In(Vec<Cow<'a, str>>),
-    NotIn(Vec<Cow<'a, str>>),
+    In(Vec<String>),
+    NotIn(Vec<String>),
 }
 
-impl Matcher<'_> {
+impl Matcher {
     /// Reads the document once at most, and its labels once at most.
     pub fn matches(&self, cluster: &Cluster) -> bool {
         let head = cluster.head();
@@ -85,14 +85,14 @@ impl<'a> Document<'a> {
 
 impl Selector {
     /// Resolves the keys once, so that it is not done for each cluster.
-    pub fn on<'a>(&'a self, kind: &Kind) -> Matcher<'a> {
-        let source = |key: &'a str| match key {
+    pub fn on(&self, kind: &Kind) -> Matcher {
+        let source = |key: &str| match key {
             "id" => Source::Id,
             "environment" => Source::Environment,
             "cluster_name" => Source::Name,
             "cluster_dns" => Source::Dns,
-            key if kind.is_scalar_field(key) => Source::Field(key),
-            key => Source::Label(key),
+            key if kind.is_scalar_field(key) => Source::Field(key.to_owned()),
+            key => Source::Label(key.to_owned()),
         };
         let mut tests: Vec<_> = self
             .requirements
@@ -109,15 +109,15 @@ impl Selector {
     }
 }
 
-impl<'a> Compiled<'a> {
+impl Compiled {
     /// DNS names are compared in lower case.
-    fn of(test: &'a Test, lower: bool) -> Self {
-        let sorted = |values: &'a [String]| {
-            let mut values: Vec<Cow<'a, str>> = values
+    fn of(test: &Test, lower: bool) -> Self {
+        let sorted = |values: &[String]| {
+            let mut values: Vec<String> = values
                 .iter()
                 .map(|value| match lower {
-                    true => value.to_ascii_lowercase().into(),
-                    false => value.as_str().into(),
+                    true => value.to_ascii_lowercase(),
+                    false => value.clone(),
                 })
                 .collect();
             values.sort_unstable();
@@ -133,7 +133,7 @@ impl<'a> Compiled<'a> {
 
     /// As in Kubernetes, `!=` and `notin` hold if the key is absent.
     fn holds(&self, value: Option<&str>) -> bool {
-        let among = |values: &[Cow<'_, str>], value: &str| values.binary_search_by(|own| (**own).cmp(value)).is_ok();
+        let among = |values: &[String], value: &str| values.binary_search_by(|own| own.as_str().cmp(value)).is_ok();
         match self {
             Compiled::Exists => value.is_some(),
             Compiled::Missing => value.is_none(),

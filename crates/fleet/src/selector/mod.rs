@@ -153,28 +153,60 @@ impl Selector {
     }
 
     /// The clusters of the fleet that match, sorted by id.
-    pub fn select<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a Arc<Cluster>> {
-        let matcher = fleet.kinds().clusters().map(|kind| self.on(kind));
-        self.candidates(fleet)
-            .filter(move |cluster| matcher.as_ref().is_some_and(|matcher| matcher.matches(cluster)))
-    }
-
-    /// The clusters that may match, sorted by id: those with the rarest label that is required to have a value, or all.
-    pub fn candidates<'a>(&self, fleet: &'a Fleet) -> Box<dyn Iterator<Item = &'a Arc<Cluster>> + 'a> {
-        let is_field = |key: &str| fleet.kinds().clusters().is_none_or(|kind| kind.is_scalar_field(key));
-        let labels = self.wanted().filter(|(key, _)| !is_field(key));
-        let rarest = labels.min_by_key(|(key, values)| fleet.labelled(key, values).map(OrdSet::len).sum::<usize>());
-        match rarest {
-            None => Box::new(fleet.clusters().values()),
-            Some((key, values)) => {
-                let ids = OrdSet::unions(fleet.labelled(key, values).cloned());
-                Box::new(ids.into_iter().filter_map(|id| fleet.cluster(&id)))
-            }
+    pub fn select<'a>(&self, fleet: &'a Fleet) -> Box<dyn Iterator<Item = &'a Arc<Cluster>> + 'a> {
+        let Some(kind) = fleet.kinds().clusters() else {
+            return Box::new(std::iter::empty());
+        };
+        let is_indexed = |requirement: &&Requirement| {
+            matches!(requirement.test, Test::In(_)) && !kind.is_scalar_field(&requirement.key)
+        };
+        let (indexed, others): (Vec<&Requirement>, Vec<&Requirement>) = self.requirements.iter().partition(is_indexed);
+        let rest = Selector {
+            requirements: others.into_iter().cloned().collect(),
+        };
+        let rest = rest.on(kind);
+        let matches = move |cluster: &&'a Arc<Cluster>| rest.matches(cluster);
+        if indexed.is_empty() {
+            return Box::new(fleet.clusters().values().filter(matches));
         }
+        let sets = indexed.iter().map(|requirement| requirement.labelled(fleet)).collect();
+        let ids = intersection(sets).into_iter();
+        Box::new(ids.filter_map(|id| fleet.cluster(&id)).filter(matches))
     }
 }
 
+/// The ids that are in all of some sets, sorted.
+fn intersection(mut sets: Vec<OrdSet<Arc<str>>>) -> Vec<Arc<str>> {
+    // A set that is many times larger is searched instead of read.
+    const MUCH_LARGER: usize = 64;
+    sets.sort_by_key(OrdSet::len);
+    let Some((smallest, others)) = sets.split_first() else {
+        return Vec::new();
+    };
+    let mut found: Vec<Arc<str>> = smallest.iter().cloned().collect();
+    for other in others {
+        if other.len() > found.len().saturating_mul(MUCH_LARGER) {
+            found.retain(|id| other.contains(id));
+            continue;
+        }
+        let mut sorted = other.iter().peekable();
+        found.retain(|id| {
+            while sorted.next_if(|other| *other < id).is_some() {}
+            sorted.peek() == Some(&id)
+        });
+    }
+    found
+}
+
 impl Requirement {
+    /// The clusters that have the label with one of the values.
+    fn labelled(&self, fleet: &Fleet) -> OrdSet<Arc<str>> {
+        match &self.test {
+            Test::In(values) => OrdSet::unions(fleet.labelled(&self.key, values).cloned()),
+            Test::Exists | Test::Missing | Test::NotIn(_) => OrdSet::new(),
+        }
+    }
+
     /// Refuses a value that the field of clusters cannot have.
     fn check_values(&self, fleet: &Fleet) -> Result<(), SelectorError> {
         let kind = fleet.kinds().clusters();

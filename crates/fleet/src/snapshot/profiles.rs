@@ -40,7 +40,7 @@ impl Edit {
         let kinds = self.fleet.kinds.clone();
         let Some(clusters) = kinds.get(CLUSTERS) else { return };
         let profiles = self.fleet.profiles.in_order();
-        let matchers: Vec<(&Arc<Profile>, Matcher<'_>)> = profiles
+        let matchers: Vec<(&Arc<Profile>, Matcher)> = profiles
             .iter()
             .map(|profile| (profile, profile.selector.on(clusters)))
             .collect();
@@ -50,7 +50,7 @@ impl Edit {
     }
 
     /// Gives one cluster its profiles.
-    fn place(&mut self, id: &Arc<str>, profiles: &[(&Arc<Profile>, Matcher<'_>)]) {
+    fn place(&mut self, id: &Arc<str>, profiles: &[(&Arc<Profile>, Matcher)]) {
         let Some(cluster) = self.fleet.clusters.get(id).cloned() else {
             return;
         };

@@ -37,7 +37,7 @@ impl App {
         let kind = kind_of(&fleet, kind)?;
         check_values(&kind, &filters.fields)?;
         match &*kind.name {
-            CLUSTERS => clusters(turn, &fleet, &kind, filters),
+            CLUSTERS => clusters(turn, &fleet, filters),
             PROFILES => {
                 let all = fleet
                     .profiles()
@@ -99,23 +99,18 @@ fn passing<'a>(all: impl Iterator<Item = (&'a Document, &'a Value)>, filters: &F
     passing.map(|(document, _)| document.body.clone()).collect()
 }
 
-fn clusters(turn: &Turn, fleet: &Fleet, kind: &Kind, filters: &Filters) -> Result<Vec<Json>, ReadError> {
+fn clusters(turn: &Turn, fleet: &Fleet, filters: &Filters) -> Result<Vec<Json>, ReadError> {
     let selector = filters.selector.as_deref();
     let selector = selector.map(|text| Selector::for_fleet(text, fleet)).transpose()?;
-    let matcher = selector.as_ref().map(|selector| selector.on(kind));
-    let passes = |cluster: &Arc<Cluster>| {
-        let mut fields = filters.fields.iter();
-        fields.all(|(field, value)| field_is(cluster, field, value))
-            && matcher.as_ref().is_none_or(|matcher| matcher.matches(cluster))
-    };
-    let candidates = match &selector {
-        Some(selector) => selector.candidates(fleet),
+    let all: Box<dyn Iterator<Item = &Arc<Cluster>>> = match &selector {
+        Some(selector) => selector.select(fleet),
         None => Box::new(fleet.clusters().values()),
     };
     let mut found = Vec::new();
-    for cluster in turn.until_stopped(candidates) {
+    for cluster in turn.until_stopped(all) {
         let cluster = cluster?;
-        if passes(cluster) {
+        let mut fields = filters.fields.iter();
+        if fields.all(|(field, value)| field_is(cluster, field, value)) {
             found.push(cluster.document().body.clone());
         }
     }

@@ -17,6 +17,7 @@ mod openapi;
 mod overwrites;
 mod polls;
 mod problems;
+mod profiles;
 mod reads;
 mod revisions;
 mod safety;

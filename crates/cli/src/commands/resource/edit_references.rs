@@ -125,7 +125,11 @@ fn reference<'a>(kind: &Kind, id: &str, cluster: &'a Value) -> Option<&'a Value>
 fn brought(session: &Session<'_>, kind: &Kind, id: &str) -> Vec<String> {
     let found = usages(session, kind, id, None).unwrap_or_default();
     let all = found.as_array().into_iter().flatten();
-    let brought = all.filter(|usage| usage["profiles"].as_array().is_some_and(|profiles| !profiles.is_empty()));
+    let brought = all.filter(|usage| {
+        usage["profiles"]
+            .as_array()
+            .is_some_and(|profiles| !profiles.is_empty())
+    });
     brought.map(|usage| text(&usage["cluster"]).to_owned()).collect()
 }
 

@@ -49,9 +49,14 @@ fn run(session: &Session<'_>, _: &Kind, matches: &ArgMatches) -> Result<(), Fail
     }
     let revision = matches.get_one::<u64>("revision").map(u64::to_string);
     let found = session.client.get(&with_query(&path, [("revision", revision)]));
-    let explanation = found.map_err(|error| unknown_revision(missing_cluster(error.into(), id)))?;
+    let explanation = found.map_err(|error| match error.to_string().contains("there is no cluster") {
+        true => missing_cluster(error.into(), id),
+        false => unknown_revision(error.into()),
+    })?;
     let table = |wide| tree(&explanation, wide);
-    session.printer.print(&explanation, table, || vec![format!("{CLUSTERS}/{id}")])
+    session
+        .printer
+        .print(&explanation, table, || vec![format!("{CLUSTERS}/{id}")])
 }
 
 /// The end of the path for `KIND` or `KIND/ID`.

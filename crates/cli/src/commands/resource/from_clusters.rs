@@ -59,7 +59,10 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
         let failure = Failure::refused(format!("profile {id} exists already"));
         return Err(failure.hint("name another with --id"));
     }
-    let documents: Vec<Value> = matching(session, &selector)?.into_iter().map(|found| found.value).collect();
+    let documents: Vec<Value> = matching(session, &selector)?
+        .into_iter()
+        .map(|found| found.value)
+        .collect();
     let priority = match matches.get_one::<i64>("priority") {
         Some(priority) => *priority,
         None => above_all(session)?,
@@ -70,11 +73,17 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
         return Err(failure.hint("select fewer clusters, or write the profile by hand"));
     };
     let count = proposal.clusters.len() as u64;
-    session
-        .printer
-        .hint(&format!("a profile for {}; nothing is written: pipe this to `apply -f -`", counted(count)));
-    let clusters = proposal.clusters.into_iter().map(|cluster| (CLUSTERS.to_owned(), cluster));
-    let all: Vec<export::Exported> = std::iter::once((PROFILES.to_owned(), proposal.profile)).chain(clusters).collect();
+    session.printer.hint(&format!(
+        "a profile for {}; nothing is written: pipe this to `apply -f -`",
+        counted(count)
+    ));
+    let clusters = proposal
+        .clusters
+        .into_iter()
+        .map(|cluster| (CLUSTERS.to_owned(), cluster));
+    let all: Vec<export::Exported> = std::iter::once((PROFILES.to_owned(), proposal.profile))
+        .chain(clusters)
+        .collect();
     export::print(session, &all)
 }
 
@@ -89,7 +98,9 @@ fn array(kind: &Kind) -> Option<Array> {
 fn above_all(session: &Session<'_>) -> Result<i64, Failure> {
     let profiles = session.client.get(&format!("/{PROFILES}"))?;
     let priorities = profiles.as_array().into_iter().flatten();
-    let highest = priorities.map(|profile| profile["priority"].as_i64().unwrap_or_default()).max();
+    let highest = priorities
+        .map(|profile| profile["priority"].as_i64().unwrap_or_default())
+        .max();
     match highest {
         None => Ok(0),
         Some(highest) if highest < 1000 => Ok((highest + 1).max(0)),
@@ -102,11 +113,17 @@ fn above_all(session: &Session<'_>) -> Result<i64, Failure> {
 
 /// An id made from a selector: `environment=prod` gives environment-prod.
 fn name_of(selector: &str) -> String {
-    let words = selector.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = selector
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
     let name = words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-");
     let name: String = name.chars().take(63).collect();
     let name = name.trim_end_matches('-');
-    if name.is_empty() { "all".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "all".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -47,15 +47,21 @@ fn add_command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
         "hotfix",
         "Change it where clusters have it, by other profiles or by themselves, and add it nowhere",
     );
-    let excluded = switch("excluded", "Take out what profiles of lower priority bring")
-        .conflicts_with_all(["set", "hotfix"]);
-    let command = command.about("Add references to a profile, or change them").arg(id_arg(kind)).arg(referred());
+    let excluded =
+        switch("excluded", "Take out what profiles of lower priority bring").conflicts_with_all(["set", "hotfix"]);
+    let command = command
+        .about("Add references to a profile, or change them")
+        .arg(id_arg(kind))
+        .arg(referred());
     let command = command.arg(set).arg(hotfix).arg(excluded);
     (kind.name == PROFILES).then(|| write_args_with(command, ADD_EXAMPLES))
 }
 
 fn remove_command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
-    let command = command.about("Remove references from a profile").arg(id_arg(kind)).arg(referred());
+    let command = command
+        .about("Remove references from a profile")
+        .arg(id_arg(kind))
+        .arg(referred());
     (kind.name == PROFILES).then(|| write_args_with(command, REMOVE_EXAMPLES))
 }
 
@@ -113,7 +119,9 @@ fn named<'k>(kinds: &'k Kinds, matches: &ArgMatches) -> Result<Vec<Named<'k>>, F
     let mut words = matches.get_many::<String>("referred").into_iter().flatten();
     let first = words.next().map(String::as_str).unwrap_or_default();
     if !first.contains('/') {
-        return Err(Failure::usage(format!("\"{first}\" must be KIND/ID: component/podinfo")));
+        return Err(Failure::usage(format!(
+            "\"{first}\" must be KIND/ID: component/podinfo"
+        )));
     }
     let others: Vec<String> = words.cloned().collect();
     resources(kinds, first, &others)
