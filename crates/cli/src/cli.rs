@@ -6,8 +6,8 @@ use clap::{Args as _, Command, Subcommand};
 
 use crate::args::Global;
 use crate::commands::{
-    apply, changes, completion, components, config, delete, demo, describe, diff, edit, export, get, history, inputs,
-    kind, label, man, plan, redo, render, resource, rollback, undo,
+    apply, changes, completion, components, config, delete, demo, describe, diff, edit, export, get, history, identity,
+    inputs, kind, label, man, plan, redo, render, resource, rollback, token, undo, whoami,
 };
 use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
@@ -21,11 +21,14 @@ Environment:
   FLUX_API_URL             address of the API, e.g. http://127.0.0.1:8080
   FLUX_API_TOKEN           token for reading
   FLUX_API_WRITE_TOKEN     token for writing [default: FLUX_API_TOKEN]
+  FLUX_API_CA_FILE         file with the certificate authorities to trust [default: those of the system]
+  FLUX_API_CLIENT_CERTIFICATE, FLUX_API_CLIENT_KEY
+                           files with a client certificate and its key
   FLUX_RESOURCESET_CONFIG  path of the configuration file
   EDITOR                   editor that `edit` opens
   NO_COLOR, CLICOLOR_FORCE switch colours off or on
 
-The first three override the current context (see `config`); --context overrides them.
+Those that begin with FLUX_API override the current context (see `config`); --context and the options for files override them.
 
 Exit codes:
   0  success
@@ -84,6 +87,14 @@ pub(crate) enum BuiltIn {
     /// Manage the kinds of resources
     #[command(subcommand)]
     Kind(kind::KindCommand),
+    /// Manage identities: who may call, and how far they reach
+    #[command(subcommand)]
+    Identity(identity::IdentityCommand),
+    /// Issue, list, rotate and revoke the tokens of identities and clusters
+    #[command(subcommand)]
+    Token(token::TokenCommand),
+    /// Show who you are for the server: identity, role, scope, expiry
+    Whoami(whoami::WhoamiArgs),
     /// Check or prune a repository of platform components
     #[command(subcommand)]
     Components(components::ComponentsCommand),
@@ -155,25 +166,11 @@ pub(crate) fn first_word(given: &[String]) -> Option<&str> {
     let mut rest = given.iter().skip(1);
     while let Some(word) = rest.next() {
         match word.as_str() {
-            "--context" | "-o" | "--output" => {
+            "--context" | "-o" | "--output" | "--certificate-authority" | "--client-certificate" | "--client-key" => {
                 rest.next();
             }
             flag if flag.starts_with('-') => {}
             word => return Some(word),
-        }
-    }
-    None
-}
-
-/// The context that a line names. Found before the line is parsed, since the parser needs the kinds of that context's server.
-pub(crate) fn context_in(given: &[String]) -> Option<String> {
-    let mut rest = given.iter();
-    while let Some(word) = rest.next() {
-        if word == "--context" {
-            return rest.next().cloned();
-        }
-        if let Some(name) = word.strip_prefix("--context=") {
-            return Some(name.to_owned());
         }
     }
     None

@@ -1,17 +1,16 @@
 //! The client of the API.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use ureq::Agent;
-use ureq::http::Response;
-use ureq::tls::{Certificate, TlsConfig};
+use ureq::http::{HeaderValue, Response};
+use ureq::typestate::{WithBody, WithoutBody};
+use ureq::{Agent, RequestBuilder};
 
 use crate::config::{Access, REDACTED, redacted, user_info};
-use crate::error::{ApiError, Problem};
+use crate::error::{ApiError, Failure, Problem};
 use crate::plan::whole::{self, Objects};
 use crate::scheme::{WrongScheme, tls_error};
 
@@ -57,6 +56,16 @@ impl Conditions {
             ..Conditions::default()
         }
     }
+
+    fn headers(&self, mut request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
+        if let Some(plan) = &self.plan {
+            request = request.header("If-Plan-Match", plan);
+        }
+        if let Some(count) = self.removals {
+            request = request.header("X-Confirm-Removals", count.to_string());
+        }
+        request
+    }
 }
 
 /// One operation of a batch, and its label in messages.
@@ -75,20 +84,66 @@ impl Operation {
     }
 }
 
+/// A write to a route of its own: that of an identity or of a token.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Option<Value>,
+    /// The version that it is meant for.
+    pub(crate) if_match: Option<String>,
+    pub(crate) reason: Option<String>,
+}
+
+impl Change {
+    pub(crate) fn new(method: Method, path: String, reason: Option<&str>) -> Change {
+        Change {
+            method,
+            path,
+            body: None,
+            if_match: None,
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn with_body(mut self, body: Value) -> Change {
+        self.body = Some(body);
+        self
+    }
+
+    fn headers(&self, mut request: RequestBuilder<WithBody>) -> RequestBuilder<WithBody> {
+        if let Some(etag) = &self.if_match {
+            request = request.header("If-Match", etag);
+        }
+        // A header is one line; it may have every other character.
+        let line = |reason: &String| reason.replace(|c: char| c.is_control(), " ");
+        let reason = self.reason.as_ref().map(line);
+        match reason.and_then(|reason| HeaderValue::from_bytes(reason.as_bytes()).ok()) {
+            Some(reason) => request.header("X-Change-Reason", reason),
+            None => request,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Post,
+    Patch,
+    Delete,
+}
+
+/// Which of the two tokens a request is sent with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    Read,
+    Write,
+}
+
 #[derive(Debug)]
 pub(crate) struct Client {
     access: Access,
     agent: OnceCell<Agent>,
-}
-
-/// The certificates that this system trusts. Reading them takes longer than a request, so it is done only for https.
-fn system_certificates() -> TlsConfig {
-    let found = rustls_native_certs::load_native_certs().certs;
-    let certificates: Vec<_> = found.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    TlsConfig::builder()
-        .root_certs(certificates.into())
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .build()
 }
 
 impl Client {
@@ -104,50 +159,91 @@ impl Client {
         redacted(self.access.url().unwrap_or_default())
     }
 
-    fn agent(&self, url: &str) -> &Agent {
-        self.agent.get_or_init(|| {
-            let config = Agent::config_builder()
-                .http_status_as_error(false)
-                // A redirect would send the token to another server.
-                .max_redirects(0)
-                .max_redirects_will_error(false)
-                .timeout_connect(Some(Duration::from_secs(5)))
-                .timeout_recv_response(Some(Duration::from_secs(60)))
-                .user_agent(concat!("flux-resourceset-cli/", env!("CARGO_PKG_VERSION")));
-            match url.starts_with("https:") {
-                true => config.tls_config(system_certificates()).build().new_agent(),
-                false => config.build().new_agent(),
+    fn agent(&self, url: &str) -> Result<&Agent, ApiError> {
+        if let Some(agent) = self.agent.get() {
+            return Ok(agent);
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            // A redirect would send the token to another server.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_recv_response(Some(Duration::from_secs(60)))
+            .user_agent(concat!("flux-resourceset-cli/", env!("CARGO_PKG_VERSION")));
+        let tls = self.access.tls();
+        let agent = match url.starts_with("https:") {
+            true => {
+                let files = tls.load().map_err(ApiError::Unconfigured)?;
+                config.tls_config(files).build().new_agent()
             }
-        })
+            false if tls.certificate.is_some() => {
+                let failure = Failure::usage(format!(
+                    "a client certificate needs an https:// address, not {}",
+                    redacted(url)
+                ));
+                return Err(ApiError::Unconfigured(failure));
+            }
+            false => config.build().new_agent(),
+        };
+        Ok(self.agent.get_or_init(|| agent))
+    }
+
+    /// Sends a request with the token for reading or for writing, if there is one.
+    fn send<B>(
+        &self,
+        right: Right,
+        build: impl FnOnce(&Agent, &str) -> RequestBuilder<B>,
+        send: impl FnOnce(RequestBuilder<B>) -> Result<Response<ureq::Body>, ureq::Error>,
+    ) -> Result<Reply, ApiError> {
+        let url = self.url()?;
+        let (token, source) = match right {
+            Right::Read => (self.access.read_token(), self.access.read_source()),
+            Right::Write => (self.access.write_token(), self.access.write_source()),
+        };
+        let token = token.map_err(ApiError::Unconfigured)?;
+        let mut request = build(self.agent(url)?, url);
+        if let Some(token) = token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let has_certificate = self.access.tls().certificate.is_some();
+        finish(url, has_certificate, send(request)).map_err(|error| error.with_token(source))
+    }
+
+    fn send_get(&self, right: Right, path: &str, known: Option<&str>) -> Result<Reply, ApiError> {
+        let build = |agent: &Agent, url: &str| {
+            let request = agent.get(format!("{url}{path}")).header("Accept", "application/json");
+            match known {
+                Some(etag) => request.header("If-None-Match", etag),
+                None => request,
+            }
+        };
+        self.send(right, build, RequestBuilder::<WithoutBody>::call)
     }
 
     pub(crate) fn url(&self) -> Result<&str, ApiError> {
         self.access.url().map_err(ApiError::Unconfigured)
     }
 
-    /// `GET` with the token for reading. `known` is the version that the caller already has.
+    /// `GET` with the token for reading; of identities, which readers do not see, with the one for writing. `known` is the version
+    /// that the caller already has.
     pub(crate) fn get_raw(&self, path: &str, known: Option<&str>) -> Result<Reply, ApiError> {
-        let url = self.url()?;
-        let token = self.access.read_token().map_err(ApiError::Unconfigured)?;
-        let mut request = self
-            .agent(url)
-            .get(format!("{url}{path}"))
-            .header("Accept", "application/json")
-            .header("Authorization", format!("Bearer {token}"));
-        if let Some(etag) = known {
-            request = request.header("If-None-Match", etag);
-        }
-        finish(url, request.call()).map_err(|error| error.with_token(self.access.read_source()))
+        let right = match path.starts_with("/identities") {
+            true => Right::Write,
+            false => Right::Read,
+        };
+        self.send_get(right, path, known)
+    }
+
+    /// Who the token for reading or for writing belongs to.
+    pub(crate) fn whoami(&self, right: Right) -> Result<Value, ApiError> {
+        self.json(&self.send_get(right, "/whoami", None)?)
     }
 
     /// The name of our write token in the log, and the revision of the server.
     pub(crate) fn writer(&self) -> Result<(Option<String>, u64), ApiError> {
-        let url = self.url()?;
-        let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
         // No revision is after this one, so the reply has no records.
-        let request = self.agent(url).get(format!("{url}/changes?limit=1&after={}", i64::MAX));
-        let reply = finish(url, request.header("Authorization", format!("Bearer {token}")).call());
-        let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
+        let reply = self.send_get(Right::Write, &format!("/changes?limit=1&after={}", i64::MAX), None)?;
         Ok((reply.actor, reply.revision.unwrap_or_default()))
     }
 
@@ -233,32 +329,58 @@ impl Client {
     }
 
     fn post(&self, path: &str, body: &str, conditions: &Conditions) -> Result<Value, ApiError> {
-        let url = self.url()?;
-        let token = self.access.write_token().map_err(ApiError::Unconfigured)?;
-        let mut request = self
-            .agent(url)
-            .post(format!("{url}{path}"))
-            .header("Authorization", format!("Bearer {token}"))
-            .header("Content-Type", "application/json");
-        if let Some(plan) = &conditions.plan {
-            request = request.header("If-Plan-Match", plan);
-        }
-        if let Some(count) = conditions.removals {
-            request = request.header("X-Confirm-Removals", count.to_string());
-        }
-        let reply = finish(url, request.send(body));
-        let reply = reply.map_err(|error| error.with_token(self.access.write_source()))?;
-        self.json(&reply)
+        let build = |agent: &Agent, url: &str| {
+            let request = agent.post(format!("{url}{path}"));
+            conditions.headers(request.header("Content-Type", "application/json"))
+        };
+        self.json(&self.send(Right::Write, build, |request| request.send(body))?)
+    }
+
+    /// Sends a write that has a route of its own, or plans it. The reply of a `DELETE` has no body.
+    pub(crate) fn change(&self, change: &Change, conditions: &Conditions) -> Result<Reply, ApiError> {
+        let path = match conditions.dry_run {
+            true => format!("{}?dry_run=true", change.path),
+            false => change.path.clone(),
+        };
+        let build = |agent: &Agent, url: &str| {
+            let address = format!("{url}{path}");
+            let request = match change.method {
+                Method::Post => agent.post(address),
+                Method::Patch => agent.patch(address),
+                // A body of length zero is none.
+                Method::Delete => agent.delete(address).force_send_body(),
+            };
+            conditions.headers(change.headers(request))
+        };
+        self.send(Right::Write, build, |request| match &change.body {
+            Some(body) => request
+                .header("Content-Type", "application/json")
+                .send(body.to_string()),
+            None => request.send_empty(),
+        })
     }
 }
 
-fn finish(url: &str, result: Result<Response<ureq::Body>, ureq::Error>) -> Result<Reply, ApiError> {
+const UNTRUSTED: &str =
+    "the system does not trust this certificate; name a file with its authority: --certificate-authority FILE";
+const REFUSED: &str =
+    "the client certificate must be signed by an authority that the server trusts (its TLS_CLIENT_CA_FILE)";
+
+fn finish(
+    url: &str,
+    has_certificate: bool,
+    result: Result<Response<ureq::Body>, ureq::Error>,
+) -> Result<Reply, ApiError> {
     let unreachable = |error: &ureq::Error| match WrongScheme::find(url, error) {
         Some(wrong) => wrong_scheme(url, &wrong),
         None => ApiError::Unreachable {
             url: redacted(url),
-            detail: describe(url, error),
-            untrusted: is_untrusted(error),
+            detail: describe(url, has_certificate, error),
+            hint: match (is_untrusted(error), has_certificate && is_alert(error)) {
+                (true, _) => Some(UNTRUSTED),
+                (_, true) => Some(REFUSED),
+                _ => None,
+            },
             instead: None,
         },
     };
@@ -304,7 +426,7 @@ fn wrong_scheme(url: &str, wrong: &WrongScheme) -> ApiError {
     ApiError::Unreachable {
         url: redacted(url),
         detail: wrong.detail.to_owned(),
-        untrusted: false,
+        hint: None,
         instead: Some(redacted(&wrong.address)),
     }
 }
@@ -315,8 +437,17 @@ fn is_untrusted(error: &ureq::Error) -> bool {
     matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(error)) if *error == unknown)
 }
 
-fn describe(url: &str, error: &ureq::Error) -> String {
+/// Whether the server ended the handshake.
+fn is_alert(error: &ureq::Error) -> bool {
+    matches!(tls_error(error), Some(rustls::Error::AlertReceived(_)))
+}
+
+fn describe(url: &str, has_certificate: bool, error: &ureq::Error) -> String {
     let detail = match error {
+        error if has_certificate && is_alert(error) => {
+            let detail = tls_error(error).map(ToString::to_string).unwrap_or_default();
+            format!("the server does not accept the client certificate ({detail})")
+        }
         ureq::Error::Io(error) => crate::error::plain(error),
         ureq::Error::HostNotFound => "the host name cannot be resolved".to_owned(),
         ureq::Error::Timeout(_) => "the server did not answer in time".to_owned(),

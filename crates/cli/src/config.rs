@@ -12,8 +12,13 @@ use std::time::Duration;
 use fleet::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
+use crate::args::Chosen;
 use crate::error::{Code, Failure};
 use crate::process::{self, Capture};
+use crate::tls::TlsFiles;
+
+/// Where the rights come from if there is no token.
+const CERTIFICATE: &str = "the client certificate";
 
 const FOLDER: &str = "flux-resourceset";
 
@@ -46,6 +51,23 @@ pub(crate) struct Context {
     pub(crate) write_token_file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) write_token_command: Option<String>,
+    /// A file with the authorities to trust, in place of those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_key: Option<PathBuf>,
+}
+
+impl Context {
+    fn tls(&self) -> TlsFiles {
+        TlsFiles {
+            authority: self.certificate_authority.clone(),
+            certificate: self.client_certificate.clone(),
+            key: self.client_key.clone(),
+        }
+    }
 }
 
 impl File {
@@ -210,13 +232,16 @@ pub(crate) struct Access {
     write: Option<Token>,
     /// Why the tokens of the context are not used, if they are not.
     note: Option<String>,
+    tls: TlsFiles,
     read_token: OnceCell<String>,
     write_token: OnceCell<String>,
 }
 
 impl Access {
-    /// The named context if there is one, else the environment, else the current context.
-    pub(crate) fn settle(named: Option<&str>) -> Result<Access, Failure> {
+    /// The named context if there is one, else the environment, else the current context. Files of TLS that the line names come
+    /// before those.
+    pub(crate) fn settle(chosen: &Chosen) -> Result<Access, Failure> {
+        let named = chosen.context.as_deref();
         let file = match (named, set("FLUX_API_URL"), set("FLUX_API_TOKEN")) {
             // The environment has everything, so a broken file does not matter.
             (None, Some(_), Some(_)) => File::default(),
@@ -238,7 +263,7 @@ impl Access {
             let same = url.as_deref() == Some(context.url.trim_end_matches('/'));
             if !same {
                 note = Some(format!(
-                    "the tokens of the context \"{name}\" are not used, because FLUX_API_URL is another address"
+                    "the tokens and certificates of the context \"{name}\" are not used, because FLUX_API_URL is another address"
                 ));
             }
             same
@@ -262,8 +287,16 @@ impl Access {
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => Ok(url),
             Some(url) => Err(format!("\"{}\" is not an http:// or https:// address", redacted(&url))),
         };
+        let file_in = |name: &str| environment(name).map(PathBuf::from);
+        let of_environment = TlsFiles {
+            authority: file_in("FLUX_API_CA_FILE"),
+            certificate: file_in("FLUX_API_CLIENT_CERTIFICATE"),
+            key: file_in("FLUX_API_CLIENT_KEY"),
+        };
+        let of_context = context.map(|(_, context)| context.tls()).unwrap_or_default();
         Ok(Access {
             url,
+            tls: chosen.tls.clone().or(of_environment).or(of_context),
             read: token_in("FLUX_API_TOKEN").or(read),
             write: token_in("FLUX_API_WRITE_TOKEN").or(write),
             note,
@@ -280,11 +313,18 @@ impl Access {
             .map_err(|message| Failure::usage(message.clone()).hint(hint))
     }
 
-    pub(crate) fn read_token(&self) -> Result<&str, Failure> {
+    /// The files of TLS.
+    pub(crate) fn tls(&self) -> &TlsFiles {
+        &self.tls
+    }
+
+    /// The token for reading. None: the client certificate identifies the caller.
+    pub(crate) fn read_token(&self) -> Result<Option<&str>, Failure> {
         self.token(&self.read_token, self.reader(), "FLUX_API_TOKEN")
     }
 
-    pub(crate) fn write_token(&self) -> Result<&str, Failure> {
+    /// The token for writing. None: the client certificate identifies the caller.
+    pub(crate) fn write_token(&self) -> Result<Option<&str>, Failure> {
         self.token(&self.write_token, self.writer(), "FLUX_API_WRITE_TOKEN")
     }
 
@@ -298,12 +338,12 @@ impl Access {
 
     /// Where the token for reading comes from.
     pub(crate) fn read_source(&self) -> &str {
-        self.reader().map(|token| token.source.as_str()).unwrap_or_default()
+        self.reader().map_or(CERTIFICATE, |token| token.source.as_str())
     }
 
     /// Where the token for writing comes from.
     pub(crate) fn write_source(&self) -> &str {
-        self.writer().map(|token| token.source.as_str()).unwrap_or_default()
+        self.writer().map_or(CERTIFICATE, |token| token.source.as_str())
     }
 
     fn token<'a>(
@@ -311,12 +351,14 @@ impl Access {
         cell: &'a OnceCell<String>,
         token: Option<&Token>,
         variable: &str,
-    ) -> Result<&'a str, Failure> {
+    ) -> Result<Option<&'a str>, Failure> {
         if let Some(token) = cell.get() {
-            return Ok(token);
+            return Ok(Some(token));
         }
         let token = match token {
             Some(token) => token.secret.reveal(&token.source)?,
+            // A key without a certificate is reported when the files are read.
+            None if self.tls.certificate.is_some() || self.tls.key.is_some() => return Ok(None),
             None => {
                 let note = self.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
                 let failure = Failure::usage(format!("{variable} is not set, and no context has a token{note}"));
@@ -325,7 +367,7 @@ impl Access {
                 )));
             }
         };
-        Ok(cell.get_or_init(|| token))
+        Ok(Some(cell.get_or_init(|| token)))
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::args::WriteArgs;
 use crate::client::Conditions;
 use crate::error::{ApiError, Failure};
+use crate::output::{Table, Tone};
 use crate::plan::{self, Plan, clusters};
 use crate::session::{ATTEMPTS, Outcome, Session};
 
@@ -59,10 +60,10 @@ enum Consent {
 }
 
 impl Consent {
-    fn of(how: &WriteArgs) -> Consent {
+    fn of(yes: bool) -> Consent {
         // The question is on stderr, the answer on stdin: both must be a terminal.
         let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        match (how.yes, terminal) {
+        match (yes, terminal) {
             (true, _) => Consent::Yes,
             (false, true) => Consent::Ask,
             (false, false) => Consent::Missing,
@@ -80,7 +81,7 @@ impl Proposal<'_> {
             // The user has seen this plan already.
             return (self.send)(&how.conditions()).map(Outcome::Done);
         }
-        let consent = Consent::of(how);
+        let consent = Consent::of(how.yes);
         let mut attempt = 1;
         loop {
             let plan = self.plan(session, how)?;
@@ -155,9 +156,23 @@ impl Proposal<'_> {
     }
 }
 
+/// Says what a write takes away, and asks at a terminal. Without one, a command that names it is enough.
+pub(crate) fn confirm_loss(session: &Session<'_>, yes: bool, losses: &[String], question: &str) -> Result<(), Failure> {
+    let printer = session.printer;
+    let mut table = Table::default();
+    for loss in losses {
+        table.line(format!("warning: {loss}"), Tone::Attention);
+    }
+    printer.aside(&table);
+    match Consent::of(yes) {
+        Consent::Ask => ask(session, &format!("{question}? [y/N] ")).map_err(Failure::from),
+        Consent::Yes | Consent::Missing => Ok(()),
+    }
+}
+
 /// Tells a person at a terminal why a command that may have been confirmed starts over.
 pub(crate) fn note_restart(session: &Session<'_>, how: &WriteArgs) {
-    if !how.dry_run && Consent::of(how) == Consent::Ask {
+    if !how.dry_run && Consent::of(how.yes) == Consent::Ask {
         session.printer.note("the fleet has changed since; it is read again");
     }
 }

@@ -105,7 +105,8 @@ pub(crate) enum ApiError {
     Unreachable {
         url: String,
         detail: String,
-        untrusted: bool,
+        /// What to do about it, where that is known.
+        hint: Option<&'static str>,
         /// The address with the right scheme, if this one has the wrong one.
         instead: Option<String>,
     },
@@ -223,6 +224,10 @@ impl Problem {
     fn hint(&self) -> Option<String> {
         let hint = match (self.status, self.name.as_str()) {
             (401, _) => return Some(format!("check {}: the server does not accept it", self.token)),
+            (403, "out-of-scope") => "`flux-resourceset-cli whoami` shows your scope",
+            (403, _) if self.token.to_lowercase().contains("write") || self.token.contains("certificate") => {
+                "`flux-resourceset-cli whoami` shows your role"
+            }
             (403, _) => "writes need the write token: set FLUX_API_WRITE_TOKEN, or the write token of the context",
             (_, "stale") => "someone else has changed it; run the command again",
             (_, "protected") => {
@@ -292,15 +297,13 @@ impl From<ApiError> for Failure {
             ApiError::Unreachable {
                 url,
                 detail,
-                untrusted,
+                hint,
                 instead,
             } => Failure::new(Code::Unreachable, format!("cannot reach {url}: {detail}")).hint(
-                match (instead, untrusted) {
+                match (instead, hint) {
                     (Some(address), _) => format!("use {address}"),
-                    (None, true) => {
-                        "the system does not trust this certificate; set SSL_CERT_FILE to a file with its authority".to_owned()
-                    }
-                    (None, false) => {
+                    (None, Some(hint)) => hint.to_owned(),
+                    (None, None) => {
                         "check FLUX_API_URL or `flux-resourceset-cli config current-context`, and that the server is running"
                             .to_owned()
                     }

@@ -9,6 +9,7 @@ mod config;
 mod confirm;
 mod documents;
 mod error;
+mod identities;
 mod kinds;
 mod log;
 mod output;
@@ -18,6 +19,7 @@ mod process;
 mod scheme;
 mod session;
 mod suggest;
+mod tls;
 mod view;
 
 use std::env;
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, FromArgMatches as _};
 
-use crate::args::Global;
+use crate::args::{Chosen, Global};
 use crate::cli::BuiltIn;
 use crate::client::Client;
 use crate::commands::{completion, resource};
@@ -61,7 +63,7 @@ fn run_built_in(given: &[String]) -> ExitCode {
 
 /// A command of a kind, or help: the server says which kinds there are. Help also works without the server.
 fn run_with_kinds(given: &[String]) -> ExitCode {
-    let access = Access::settle(cli::context_in(given).as_deref());
+    let access = Access::settle(&Chosen::in_line(given));
     let (client, loaded) = match access {
         Ok(access) => {
             let client = Client::new(access);

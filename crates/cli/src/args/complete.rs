@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use fleet::kind::CLUSTERS;
 
+use super::Chosen;
 use crate::client::Client;
 use crate::config::Access;
 use crate::kinds::Kinds;
@@ -129,9 +130,7 @@ pub(crate) fn kinds() -> Kinds {
 /// A client for the context that the line names so far.
 fn client() -> Option<Client> {
     let given: Vec<String> = env::args_os().filter_map(|arg| arg.into_string().ok()).collect();
-    Access::settle(crate::cli::context_in(&given).as_deref())
-        .ok()
-        .map(Client::new)
+    Access::settle(&Chosen::in_line(&given)).ok().map(Client::new)
 }
 
 fn ids_of(kind: &str) -> Vec<String> {

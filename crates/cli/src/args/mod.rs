@@ -14,6 +14,7 @@ use crate::client::Conditions;
 use crate::error::Failure;
 use crate::output::{Format, Printer};
 use crate::plan::whole::Objects;
+use crate::tls::TlsFiles;
 
 // Options of every command. (Not a doc comment: clap would use it as the description of each command.)
 #[derive(Args, Clone, Debug)]
@@ -28,6 +29,65 @@ pub(crate) struct Global {
     /// Leave out the headings of tables
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) no_headers: bool,
+    /// Trust only the certificate authorities in this file [default: those of the system]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options", value_hint = ValueHint::FilePath)]
+    certificate_authority: Option<PathBuf>,
+    /// Identify with this client certificate, in PEM format
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options", value_hint = ValueHint::FilePath)]
+    client_certificate: Option<PathBuf>,
+    /// The key of the client certificate
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options", value_hint = ValueHint::FilePath)]
+    client_key: Option<PathBuf>,
+}
+
+impl Global {
+    /// What it says about the server to use.
+    pub(crate) fn chosen(&self) -> Chosen {
+        Chosen {
+            context: self.context.clone(),
+            tls: TlsFiles {
+                authority: self.certificate_authority.clone(),
+                certificate: self.client_certificate.clone(),
+                key: self.client_key.clone(),
+            },
+        }
+    }
+}
+
+/// What a command line says about the server to use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chosen {
+    pub(crate) context: Option<String>,
+    pub(crate) tls: TlsFiles,
+}
+
+impl Chosen {
+    /// Found before the line is parsed, since the parser needs the kinds of that server.
+    pub(crate) fn in_line(given: &[String]) -> Chosen {
+        let file = |name: &str| value_in(given, name).map(PathBuf::from);
+        Chosen {
+            context: value_in(given, "--context"),
+            tls: TlsFiles {
+                authority: file("--certificate-authority"),
+                certificate: file("--client-certificate"),
+                key: file("--client-key"),
+            },
+        }
+    }
+}
+
+/// The value of an option, as `--name value` or `--name=value`.
+fn value_in(given: &[String], name: &str) -> Option<String> {
+    let mut rest = given.iter();
+    while let Some(word) = rest.next() {
+        if word == name {
+            return rest.next().cloned();
+        }
+        if let Some(value) = word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+            return Some(value.to_owned());
+        }
+    }
+    None
 }
 
 // Options of every write.

@@ -97,6 +97,11 @@ pub(crate) fn target_selector(text: &str) -> Result<String, String> {
     parse(text, "the selector is empty; use --all, or '*', for every cluster")
 }
 
+/// Parses the selector of a scope.
+pub(crate) fn scope_selector(text: &str) -> Result<String, String> {
+    parse(text, "the selector is empty; use '*' for every cluster")
+}
+
 /// An empty selector usually comes from an unset shell variable, so it must not select the whole fleet.
 fn parse(text: &str, empty: &str) -> Result<String, String> {
     Selector::parse(text).map_err(|error| match error {

@@ -9,10 +9,11 @@ use crate::args::given;
 use crate::config::{Context, File, REDACTED, redacted};
 use crate::error::{Code, Failure};
 use crate::output::{Printer, Table, Tone, cell};
+use crate::tls::TlsFiles;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Add or change a context; the first one becomes the current context
+    /// Add or change a context, with the certificates that the global options name; the first one becomes the current context
     SetContext(Box<SetContextArgs>),
     /// Make a context the current context
     UseContext(NameArgs),
@@ -66,6 +67,9 @@ pub(crate) struct SetContextArgs {
     /// A command that prints the token for writing
     #[arg(long, value_name = "COMMAND", group = "write")]
     write_token_command: Option<String>,
+    /// Remove the client certificate and its key from the context
+    #[arg(long)]
+    no_client_certificate: bool,
     /// Also make it the current context
     #[arg(long = "use")]
     use_it: bool,
@@ -78,10 +82,10 @@ fn address(text: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn run(printer: &Printer, command: ConfigCommand) -> Result<(), Failure> {
+pub(crate) fn run(printer: &Printer, tls: TlsFiles, command: ConfigCommand) -> Result<(), Failure> {
     let mut file = File::read()?;
     match command {
-        ConfigCommand::SetContext(args) => set_context(printer, file, *args),
+        ConfigCommand::SetContext(args) => set_context(printer, file, tls, *args),
         ConfigCommand::UseContext(args) => {
             known(&file, &args.name)?;
             file.current_context = Some(args.name);
@@ -141,7 +145,7 @@ fn redact(context: &mut Context) {
     context.url = redacted(&context.url);
 }
 
-fn set_context(printer: &Printer, mut file: File, args: SetContextArgs) -> Result<(), Failure> {
+fn set_context(printer: &Printer, mut file: File, tls: TlsFiles, args: SetContextArgs) -> Result<(), Failure> {
     let context = file.contexts.entry(args.name.clone()).or_default();
     if let Some(url) = args.url {
         context.url = url;
@@ -162,11 +166,34 @@ fn set_context(printer: &Printer, mut file: File, args: SetContextArgs) -> Resul
         context.write_token_file = absolute(args.write_token_file)?;
         context.write_token_command = args.write_token_command;
     }
+    if args.no_client_certificate {
+        (context.client_certificate, context.client_key) = (None, None);
+    }
+    set_certificates(context, tls)?;
     if args.use_it || file.current_context.is_none() {
         file.current_context = Some(args.name);
     }
     file.write()?;
     show(printer, &file)
+}
+
+/// Sets the files of TLS that were named.
+fn set_certificates(context: &mut Context, tls: TlsFiles) -> Result<(), Failure> {
+    for (given, kept) in [
+        (tls.authority, &mut context.certificate_authority),
+        (tls.certificate, &mut context.client_certificate),
+        (tls.key, &mut context.client_key),
+    ] {
+        if given.is_some() {
+            *kept = absolute(given)?;
+        }
+    }
+    match context.client_certificate.is_some() == context.client_key.is_some() {
+        true => Ok(()),
+        false => Err(Failure::usage(
+            "a client certificate and its key belong together: name both files, --client-certificate and --client-key",
+        )),
+    }
 }
 
 /// Contexts are used from any folder, so the paths in them are absolute.
@@ -186,17 +213,26 @@ fn show(printer: &Printer, file: &File) -> Result<(), Failure> {
         json!({
             "name": name, "current": file.current_context.as_ref() == Some(name), "url": redacted(&context.url),
             "token": how(context.token.is_some(), context.token_file.as_ref(), context.token_command.as_ref()),
+            "client_certificate": context.client_certificate,
+            "certificate_authority": context.certificate_authority,
             "write_token":
                 how(context.write_token.is_some(), context.write_token_file.as_ref(), context.write_token_command.as_ref()),
         })
     });
     let contexts: Vec<Value> = contexts.collect();
-    let table = |_| {
-        let mut table = Table::new(["current", "name", "url", "token", "write_token"]);
+    let table = |wide: bool| {
+        let mut columns = vec!["name", "url", "token", "write_token"];
+        if wide || contexts.iter().any(|context| context["client_certificate"].is_string()) {
+            columns.push("client_certificate");
+        }
+        if wide {
+            columns.push("certificate_authority");
+        }
+        let mut table = Table::new(["current"].iter().chain(&columns));
         for context in &contexts {
             let current = context["current"] == true;
             let mark = (if current { "*" } else { "" }.to_owned(), Tone::Good);
-            let cells = ["name", "url", "token", "write_token"].map(|name| (cell(&context[name]), Tone::Plain));
+            let cells = columns.iter().map(|name| (cell(&context[*name]), Tone::Plain));
             table.row([mark].into_iter().chain(cells));
         }
         table

@@ -14,6 +14,7 @@ pub(crate) mod edit;
 pub(crate) mod export;
 pub(crate) mod get;
 pub(crate) mod history;
+pub(crate) mod identity;
 pub(crate) mod inputs;
 pub(crate) mod kind;
 pub(crate) mod label;
@@ -23,8 +24,10 @@ pub(crate) mod redo;
 pub(crate) mod render;
 pub(crate) mod resource;
 pub(crate) mod rollback;
+pub(crate) mod token;
 pub(crate) mod undo;
 pub(crate) mod version;
+pub(crate) mod whoami;
 
 use std::process::ExitCode;
 
@@ -64,12 +67,15 @@ pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Resul
             None => remote(&|session| render::of_cluster(session, &args)),
         },
         BuiltIn::Kind(command) => remote(&|session| kind::run(session, &command)),
+        BuiltIn::Identity(command) => remote(&|session| identity::run(session, &command)),
+        BuiltIn::Token(command) => remote(&|session| token::run(session, &command)),
+        BuiltIn::Whoami(args) => remote(&|session| whoami::run(session, &args)),
         BuiltIn::Demo(command) => remote(&|session| demo::run(session, &command)),
         BuiltIn::Components(command) => {
             let passed = components::run(printer, global, &command)?;
             return Ok(ExitCode::from(u8::from(!passed)));
         }
-        BuiltIn::Config(command) => config::run(printer, command),
+        BuiltIn::Config(command) => config::run(printer, global.chosen().tls, command),
         BuiltIn::Completion(args) => completion::run(printer, &args),
         BuiltIn::Man(args) => man::run(printer, &args),
         BuiltIn::Version => version::run(printer),
@@ -83,7 +89,7 @@ fn with_session<T>(
     global: &Global,
     run: impl FnOnce(&Session<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let client = Client::new(Access::settle(global.context.as_deref())?);
+    let client = Client::new(Access::settle(&global.chosen())?);
     let session = Session::new(&client, printer, None);
     run(&session).map_err(|failure| suggest::improve(&session, failure))
 }

@@ -33,10 +33,13 @@ pub(crate) enum Form {
 }
 
 /// Flags that the commands of kinds have themselves.
-const TAKEN: [&str; 26] = [
+const TAKEN: [&str; 29] = [
     "all",
     "cascade",
+    "certificate-authority",
     "clear",
+    "client-certificate",
+    "client-key",
     "cluster",
     "confirm-removals",
     "context",

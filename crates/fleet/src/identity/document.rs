@@ -139,7 +139,9 @@ impl super::JoinScope {
 /// A stored document as it is shown: without the digests of tokens.
 pub fn shown(body: &Json) -> Value {
     let mut value = body.parse();
-    for token in value["tokens"].as_array_mut().into_iter().flatten() {
+    // An index would add a null where there are no tokens.
+    let tokens = value.get_mut("tokens").and_then(Value::as_array_mut);
+    for token in tokens.into_iter().flatten() {
         if let Some(token) = token.as_object_mut() {
             token.remove("digest");
         }

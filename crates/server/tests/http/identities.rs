@@ -432,3 +432,15 @@ async fn identities_survive_a_restart_and_stay_out_of_a_rollback() {
     app.post("/rollback", &json!({"revision": 1})).await.expect(200);
     app.poll(DEMO_DNS, "namespaces").token(&token).await.expect(200);
 }
+
+#[tokio::test]
+async fn an_identity_without_tokens_can_be_changed() {
+    let app = TestApp::start().await;
+    app.post("/identities", &document("reader")).await.expect(201);
+    let shown = app.get("/identities/reader").token(WRITE).await.expect(200).json();
+    assert_eq!(shown, document("reader"));
+    let change = json!({"description": "dashboards"});
+    let changed = app.patch("/identities/reader", &change).await.expect(200).json();
+    assert_eq!(changed["description"], "dashboards");
+    app.put("/identities/reader", &shown).await.expect(200);
+}

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use fleet::identity::IDENTITIES;
 use fleet::kind::{KINDS, name_record};
 use serde_json::{Value, json};
 
@@ -88,11 +89,12 @@ fn with_kind(args: &ChangesArgs) -> ChangesArgs {
     args
 }
 
-/// The name of the kind that is asked for. The log also has records of kinds, decommissions and released names.
+/// The name of the kind that is asked for. The log also has records of kinds, identities, decommissions and released names.
 fn kind_name(session: &Session<'_>, args: &ChangesArgs) -> Result<Option<String>, Failure> {
     match args.kind.as_deref() {
         None => Ok(None),
-        Some(name) if name == KINDS || name_record(name).is_some() => Ok(Some(name.to_owned())),
+        Some("identity") => Ok(Some(IDENTITIES.to_owned())),
+        Some(name) if name == KINDS || name == IDENTITIES || name_record(name).is_some() => Ok(Some(name.to_owned())),
         Some(name) => Ok(Some(session.kinds()?.get(name)?.name.clone())),
     }
 }

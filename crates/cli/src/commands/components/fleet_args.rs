@@ -101,7 +101,7 @@ fn from_file(path: &PathBuf) -> Result<Catalog, Failure> {
 }
 
 fn from_server(global: &Global) -> Result<Catalog, Failure> {
-    let client = Client::new(Access::settle(global.context.as_deref())?);
+    let client = Client::new(Access::settle(&global.chosen())?);
     let list = |kind: &str| -> Result<Vec<Value>, Failure> {
         match client.get(&format!("/{kind}"))? {
             Value::Array(items) => Ok(items),
