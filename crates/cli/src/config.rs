@@ -151,6 +151,14 @@ pub(crate) fn user_info(url: &str) -> Option<&str> {
         .filter(|secret| !secret.is_empty())
 }
 
+/// A URL without the name and password.
+pub(crate) fn without_user(url: &str) -> String {
+    match user_info(url) {
+        Some(secret) => url.replacen(&format!("{secret}@"), "", 1),
+        None => url.to_owned(),
+    }
+}
+
 /// A URL as it may be shown: without the name and password.
 pub(crate) fn redacted(url: &str) -> String {
     match user_info(url) {

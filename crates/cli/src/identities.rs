@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::args::complete;
 use crate::args::ids::{cluster_id, id_of};
-use crate::client::{Change, Conditions, Reply, Versioned, encode};
+use crate::client::{Change, Conditions, Method, Reply, Versioned, encode};
 use crate::error::{Code, Failure};
 use crate::plan::Plan;
 use crate::plan::whole::Objects;
@@ -64,6 +64,11 @@ pub(crate) fn tokens_path(id: &str) -> String {
         Some(cluster) => format!("/clusters/{}/token", encode(cluster)),
         None => format!("{}/tokens", path(id)),
     }
+}
+
+/// The revocation of a token.
+pub(crate) fn revocation(id: &str, token: &str, reason: Option<&str>) -> Change {
+    Change::new(Method::Delete, format!("{}/tokens/{token}", path(id)), reason)
 }
 
 /// An identity and its version.

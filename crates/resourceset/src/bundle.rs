@@ -10,6 +10,7 @@ use crate::{Error, Provider, ResourceSet, Step, documents};
 #[derive(Debug, Default)]
 pub struct Bundle {
     sets: Vec<ResourceSet>,
+    documents: Vec<Value>,
     providers: BTreeMap<String, Endpoint>,
 }
 
@@ -69,8 +70,12 @@ impl Bundle {
                             )));
                         }
                         bundle.sets.push(set);
+                        bundle.documents.push(document);
                     }
-                    Some("ResourceSetInputProvider") => bundle.add_provider(&document),
+                    Some("ResourceSetInputProvider") => {
+                        bundle.add_provider(&document);
+                        bundle.documents.push(document);
+                    }
                     _ => {}
                 }
             }
@@ -89,6 +94,12 @@ impl Bundle {
             defaults: defaults.cloned().unwrap_or_default(),
         };
         self.providers.insert(name.to_owned(), endpoint);
+    }
+
+    /// The ResourceSets and providers as they were read.
+    #[must_use]
+    pub fn documents(&self) -> &[Value] {
+        &self.documents
     }
 
     /// Whether there are no ResourceSets.

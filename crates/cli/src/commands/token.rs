@@ -11,7 +11,7 @@ use crate::client::{Change, Method};
 use crate::confirm::confirm_loss;
 use crate::error::{Code, Failure};
 use crate::identities::{
-    AccessWriteArgs, Owner, explain, find, identity_id, path, send, show_done, show_plan, tokens, tokens_path,
+    AccessWriteArgs, Owner, explain, find, identity_id, revocation, send, show_done, show_plan, tokens, tokens_path,
     visible_tokens,
 };
 use crate::output::{Table, Tone, cell};
@@ -27,6 +27,8 @@ Examples:
 const ROTATE_HELP: &str = "\
 The new token is printed once, alone on stdout. The old ones go on working, so that clients can change over: revoke them with \
 `token revoke` afterwards. With --revoke-old they are refused as soon as the new one exists.";
+
+const ONCE: &str = "it is shown only here";
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum TokenCommand {
@@ -106,7 +108,7 @@ fn create(session: &Session<'_>, args: &CreateArgs) -> Result<(), Failure> {
     }
     let issued = issued(session, &id, &change)?;
     print(session, &issued)?;
-    note(session, &issued);
+    note(session, &issued, ONCE);
     Ok(())
 }
 
@@ -149,13 +151,14 @@ fn print(session: &Session<'_>, issued: &Value) -> Result<(), Failure> {
         .print(issued, table, || vec![text(&issued["id"]).to_owned()])
 }
 
-fn note(session: &Session<'_>, issued: &Value) {
+/// Says what was issued, and where it is.
+pub(crate) fn note(session: &Session<'_>, issued: &Value, place: &str) {
     let expiry = match issued["expires_at"].as_str() {
         Some(time) => format!("is valid until {time}"),
         None => "does not expire".to_owned(),
     };
     session.printer.note(&format!(
-        "token {} of {} {expiry}; it is shown only here",
+        "token {} of {} {expiry}; {place}",
         text(&issued["id"]),
         text(&issued["identity"])
     ));
@@ -220,7 +223,7 @@ fn rotate(session: &Session<'_>, args: &RotateArgs) -> Result<(), Failure> {
     }
     let issued = issued(session, &id, &change)?;
     print(session, &issued)?;
-    note(session, &issued);
+    note(session, &issued, ONCE);
     if !args.revoke_old {
         session.printer.hint(&match old.is_empty() {
             true => "tokens that it had before stay valid until they are revoked: `token revoke`".to_owned(),
@@ -259,10 +262,6 @@ fn named(tokens: &[Value]) -> String {
 fn are(tokens: &[Value]) -> String {
     let verb = if tokens.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", named(tokens))
-}
-
-fn revocation(id: &str, token: &str, reason: Option<&str>) -> Change {
-    Change::new(Method::Delete, format!("{}/tokens/{token}", path(id)), reason)
 }
 
 fn revoke(session: &Session<'_>, args: &RevokeArgs) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ mod table;
 use std::cell::RefCell;
 use std::env;
 use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -25,9 +26,13 @@ pub(crate) enum Format {
     Json,
     Yaml,
     Name,
-    Table { wide: bool },
+    Table {
+        wide: bool,
+    },
     JsonPath(JsonPath),
     CustomColumns(CustomColumns),
+    /// Files in a folder, for the commands that write them.
+    Folder(PathBuf),
 }
 
 /// The names of the formats, for messages.
@@ -162,6 +167,14 @@ impl Printer {
         !self.explicit || matches!(self.format, Format::Yaml | Format::Table { .. })
     }
 
+    /// The folder that files are written to, if one was named with -o.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match &self.format {
+            Format::Folder(path) => Some(path),
+            _ => None,
+        }
+    }
+
     /// Prints a value.
     pub(crate) fn print(
         &self,
@@ -170,7 +183,7 @@ impl Printer {
         names: impl FnOnce() -> Vec<String>,
     ) -> Result<(), Failure> {
         let text = match &self.format {
-            Format::Json => pretty(value),
+            Format::Json | Format::Folder(_) => pretty(value),
             Format::Yaml => yaml(value),
             Format::Table { wide } => table(*wide).render(self.colour, self.headings),
             Format::CustomColumns(columns) => columns.table(value).render(self.colour, self.headings),

@@ -43,6 +43,14 @@ impl World {
         World::serving_in(home, &[("API_MODE", "crud"), ("CRUD_AUTH_TOKEN_FILE", "writers")])
     }
 
+    /// The demo, where the server has these templates in place of the shipped ones.
+    pub(crate) fn with_templates(text: &str) -> World {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("templates")).unwrap();
+        fs::write(home.path().join("templates/all.yaml"), text).unwrap();
+        World::serving_in(home, &[("API_MODE", "crud"), ("TEMPLATES_DIR", "templates")])
+    }
+
     /// What `make run` starts, for the chapters of the book: a database in the folder where commands run, both programs on the
     /// path, and no variables set.
     pub(crate) fn book() -> World {

@@ -5,7 +5,7 @@ use regex::Regex;
 use crate::fixture::World;
 
 /// What the commands print, without what is random: tokens by their role, ids of tokens by their order.
-fn tidy(text: &str) -> String {
+pub(crate) fn tidy(text: &str) -> String {
     let tokens = Regex::new(r"frs_(\w)_[0-9A-Za-z]{49}").unwrap();
     let text = tokens.replace_all(text, "frs_${1}_TOKEN").into_owned();
     let mut known: Vec<String> = Vec::new();

@@ -3,6 +3,7 @@
 
 mod access;
 mod book;
+mod bootstrap;
 mod components;
 mod confirm;
 mod docs;

@@ -6,17 +6,17 @@ use testkit::{Process, Setup, address_in};
 use crate::fixture::World;
 
 /// Signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(pub(crate) CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
     /// A certificate with this name and its key, as files of the folder that commands are run in.
-    fn sign(&self, world: &World, file: &str, name: &str) {
+    pub(crate) fn sign(&self, world: &World, file: &str, name: &str) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();

@@ -65,6 +65,15 @@ impl App {
         })
     }
 
+    /// The ResourceSets that a cluster renders its inputs with, and the providers that belong to them.
+    pub fn resource_sets(&self, id: &str) -> Result<Manifests, ReadError> {
+        cluster_of(&self.fleet(), id)?;
+        Ok(Manifests {
+            objects: self.templates.current().documents().to_vec(),
+            notes: Vec::new(),
+        })
+    }
+
     /// What is accepted for a cluster but will not do what it seems to.
     pub fn diagnose(&self, id: &str) -> Result<Vec<Diagnostic>, ReadError> {
         let fleet = self.fleet();

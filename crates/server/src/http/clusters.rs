@@ -1,4 +1,4 @@
-//! Views of one cluster: its inputs and where they come from, its Kubernetes objects, its diagnostics.
+//! Views of one cluster: its inputs and where they come from, its Kubernetes objects and what renders them, its diagnostics.
 
 use std::sync::Arc;
 
@@ -103,6 +103,14 @@ pub async fn manifests(State(app): State<Arc<App>>, Path(id): Path<String>, call
         let manifests = app.objects(&out.turn, &id, kind.as_deref(), revision)?;
         write_manifests(out, &manifests, &caller.headers)
     };
+    respond(&app, class, show).await
+}
+
+/// `GET /clusters/{id}/resourcesets`: what the cluster applies to render its inputs.
+pub async fn resource_sets(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let class = caller.class();
+    let show = move |app: &App, out: &mut Writer| write_manifests(out, &app.resource_sets(&id)?, &caller.headers);
     respond(&app, class, show).await
 }
 

@@ -164,6 +164,7 @@ pub static ROUTES: &[Route] = &[
     crud(Get, "/clusters/{id}/explain/{path}", READ, |m| on(m, clusters::explain_path), Once(describe::clusters::explain_path)),
     crud(Get, "/clusters/{id}/explain/{path}/{input}", READ, |m| on(m, clusters::explain_input), Once(describe::clusters::explain_input)),
     crud(Get, "/clusters/{id}/manifests", READ, |m| on(m, clusters::manifests), Once(describe::clusters::cluster_manifests)),
+    crud(Get, "/clusters/{id}/resourcesets", READ, |m| on(m, clusters::resource_sets), Once(describe::clusters::cluster_resource_sets)),
     crud(Get, "/clusters/{id}/diagnostics", READ, |m| on(m, clusters::diagnostics), Once(describe::clusters::cluster_diagnostics)),
 
     crud(Get, "/decommissions", READ, |m| on(m, name_records::list), Once(describe::name_records::list_decommissions)),

@@ -296,3 +296,26 @@ async fn a_kind_without_a_template_is_told() {
     let expected = json!({"code": "untemplated", "kind": "network_policies", "id": "", "detail": note});
     assert!(found.contains(&expected), "{found:?}");
 }
+
+#[tokio::test]
+async fn the_templates_are_shown_as_clusters_apply_them() {
+    let app = TestApp::start().await;
+    let path = format!("/clusters/{DEMO}/resourcesets");
+    let list = objects(&app, &path).await;
+    for name in ["namespaces", "platform-components", "rolebindings"] {
+        let set = find(&list, "ResourceSet", name);
+        assert_eq!(set["spec"]["inputsFrom"][0]["name"], name);
+        let provider = find(&list, "ResourceSetInputProvider", name);
+        let url = format!("${{INTERNAL_API_URL}}/api/v2/flux/clusters/${{CLUSTER_DNS}}/{name}");
+        assert_eq!(provider["spec"]["url"], url);
+    }
+    let shipped = include_str!("../../../../k8s/resourcesets/namespaces.yaml");
+    let template = text(&find(&list, "ResourceSet", "namespaces")["spec"]["resourcesTemplate"]);
+    assert!(template.lines().all(|line| shipped.contains(line)));
+    let yaml = app.get(&path).await.expect(200);
+    assert_eq!(yaml.header("content-type"), "application/yaml");
+    app.get("/clusters/nobody/resourcesets").await.problem(404, "not-found");
+    app.get(format!("{path}?kind=namespaces"))
+        .await
+        .problem(400, "bad-request");
+}

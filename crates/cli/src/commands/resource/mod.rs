@@ -2,6 +2,7 @@
 //! are built from the kind, so a kind that is added to the server has them too.
 
 mod assign;
+mod bootstrap;
 pub(crate) mod chosen;
 mod create;
 pub(crate) mod delete;
@@ -58,7 +59,7 @@ struct Verb {
 }
 
 /// Every command, in the order of the help.
-const VERBS: [Verb; 25] = [
+const VERBS: [Verb; 26] = [
     list::VERB,
     get::VERB,
     describe::VERB,
@@ -73,6 +74,7 @@ const VERBS: [Verb; 25] = [
     from_clusters::VERB,
     profile_references::ADD,
     profile_references::REMOVE,
+    bootstrap::VERB,
     assign::VERB,
     unassign::VERB,
     exclude::VERB,

@@ -132,6 +132,27 @@ pub fn cluster_manifests(kinds: &Kinds) -> Operation {
         .late()
 }
 
+pub fn cluster_resource_sets(_: &Kinds) -> Operation {
+    let list = json!({
+        "apiVersion": {"type": "string", "enum": ["v1"]},
+        "kind": {"type": "string", "enum": ["List"]},
+        "items": array(any_object()),
+    });
+    let forms = [
+        ("application/yaml", json!({"type": "string"})),
+        ("application/json", object(&["apiVersion", "kind", "items"], list)),
+    ];
+    let summary = "The ResourceSets that the cluster applies, with their providers: the templates of this server.";
+    view("cluster_resourcesets", summary)
+        .answers(
+            200,
+            "The objects: YAML documents, or a List if only JSON is accepted. In URLs of providers, `${INTERNAL_API_URL}` and \
+             `${CLUSTER_DNS}` stand for the values of the cluster.",
+            &forms,
+        )
+        .late()
+}
+
 pub fn cluster_diagnostics(_: &Kinds) -> Operation {
     let finding = json!({
         "code": {"type": "string", "enum": DIAGNOSTICS},
