@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Renders every manifest that we ship, all kustomizations and the chart with each of its values files, and checks them with a dry
-# run on the real API server.
+# Renders every manifest that we ship, all kustomizations, the chart with each of its values files and what `cluster bootstrap` prints,
+# and checks them with a dry run on the real API server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/go.sh
@@ -35,6 +35,12 @@ EOT
 mv "$out/renderings/k8s-demo.yaml" "$out/demo.yaml"
 { cat "$out/demo.yaml"; echo ---; "$kustomize" build k8s/base; echo ---; "$kustomize" build "$out/overlays/seed"; } \
   >"$out/renderings/k8s-demo-with-base.yaml"
+# The Job of the registration, with the identity and the Secret that it reads.
+mv "$out/renderings/k8s-registration.yaml" "$out/registration.yaml"
+for file in "$out/registration.yaml" k8s/base/cluster-identity.yaml k8s/registration/fleet-join.example.yaml; do
+  cat "$file"
+  echo ---
+done >"$out/renderings/k8s-registration-with-identity.yaml"
 repository=$(realpath --relative-to "$out/overlays/autoscaled" .)
 cat >"$out/overlays/autoscaled/kustomization.yaml" <<EOT
 resources: [$repository/deploy/kustomize/production]
@@ -92,5 +98,10 @@ refuses "leaves nothing for ingress.read" "${tokens[@]}" --set read.enabled=fals
 refuses "prometheusRule needs serviceMonitor.enabled=true" "${tokens[@]}" --set prometheusRule.enabled=true
 refuses "additional properties 'replicas' not allowed" "${tokens[@]}" --set replicas=3
 
-cargo build --quiet --release --package e2e
-"${CARGO_TARGET_DIR:-target}/release/e2e" manifests --parts "$parts" --crds "$crds" "$out/renderings"
+# What `cluster bootstrap` prints.
+scripts/debian.sh openssl
+cargo build --quiet --release --package flux-resourceset --package flux-resourceset-cli --package e2e
+built=$(realpath "${CARGO_TARGET_DIR:-target}/release")
+SERVER=$built/flux-resourceset scripts/with-server.sh e2e/bootstraps.sh "$built/flux-resourceset-cli" "$out/renderings"
+
+"$built/e2e" manifests --parts "$parts" --crds "$crds" "$out/renderings"

@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # with-server.sh COMMAND...: starts the server with the demo fleet in memory, on a free port, and runs a command beside it. The
-# command has API, AUTH_TOKEN and CRUD_AUTH_TOKEN in its environment. The server stops when the command ends.
+# command has API, AUTH_TOKEN and CRUD_AUTH_TOKEN in its environment. The server stops when the command ends. It is built, unless
+# SERVER names one.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export AUTH_TOKEN=a-token-that-reads CRUD_AUTH_TOKEN=a-token-that-writes
-cargo build --quiet --manifest-path "$root/Cargo.toml" --bin flux-resourceset
+if [[ -z ${SERVER:-} ]]; then
+  cargo build --quiet --manifest-path "$root/Cargo.toml" --bin flux-resourceset
+  SERVER=$root/target/debug/flux-resourceset
+fi
 log=$(mktemp)
 server=
 stop() {
@@ -16,7 +20,7 @@ stop() {
 }
 trap stop EXIT
 API_MODE=crud STORE_BACKEND=memory SEED_FILE=$root/data/seed.json LISTEN_ADDR=127.0.0.1:0 LOG_FORMAT=json RUST_LOG=info \
-  "$root/target/debug/flux-resourceset" >"$log" 2>&1 &
+  "$SERVER" >"$log" 2>&1 &
 server=$!
 # The port that the system chose is in the log.
 address=

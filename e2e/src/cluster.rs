@@ -89,6 +89,11 @@ impl Cluster {
         })
     }
 
+    /// The file with the certificate of its API server, and the one that signed it.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.kubeconfig.with_file_name("certificates").join("apiserver.crt")
+    }
+
     pub(crate) fn processes(&mut self) -> &mut [Process] {
         &mut self.processes
     }

@@ -15,11 +15,6 @@ pub(crate) fn run(args: &Args, story: &mut Story, world: &mut World) -> Result<(
     story.tick("charts, k8s/ and the components repository are published");
     world.fleet.start()?;
     story.tick("the API is up: one process for clusters, one for operators, on one database");
-    for cluster in [&world.one, &world.two] {
-        cluster.kube.apply(&setup::base(world, cluster)?)?;
-        cluster.kube.apply(&setup::phone_home_objects(world)?)?;
-        story.tick(&format!("{} is told where home is", cluster.name));
-    }
     world
         .fleet
         .file("demo-cluster-01.json", &setup::first_cluster(world).to_string())?;
@@ -42,6 +37,8 @@ pub(crate) fn run(args: &Args, story: &mut Story, world: &mut World) -> Result<(
     }
     story.tick("the fleet knows both clusters");
     for cluster in [&world.one, &world.two] {
+        cluster.kube.apply(&setup::bootstrap(world, cluster, &[])?)?;
+        story.tick(&format!("{}: what `cluster bootstrap` prints is applied", cluster.name));
         cluster.poll()?;
         story.until(
             &format!("{} runs podinfo, and what it depends on", cluster.name),

@@ -1,18 +1,21 @@
-//! Our side: the server as it is deployed (one process that Flux polls, one that operators write to, on one database) and the
-//! command line that operators use.
+//! Our side: the server as it is deployed (one process that Flux polls over TLS, one that operators write to, on one database) and
+//! the command line that operators use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::certificates::Certificates;
 use crate::process::{Process, free_address};
 use crate::{Args, Result, wait};
 
 pub(crate) const READ_TOKEN: &str = "what-clusters-read-with";
 const WRITE_TOKEN: &str = "what-operators-write-with";
+
+/// The exit code of a command, its stdout and its stderr.
+type Ran = (i32, String, String);
 
 #[derive(Debug)]
 pub(crate) struct Fleet {
@@ -26,6 +29,10 @@ pub(crate) struct Fleet {
     write: Option<Process>,
     read_address: String,
     write_address: String,
+    certificates: Certificates,
+    authority_file: PathBuf,
+    /// The certificate and the key of the process that clusters poll.
+    server_files: (PathBuf, PathBuf),
 }
 
 impl Fleet {
@@ -34,6 +41,8 @@ impl Fleet {
         let work = work.join("fleet");
         fs::create_dir_all(&work)?;
         fs::write(work.join("seed.json"), seed.to_string())?;
+        let certificates = Certificates::new(&work.join("certificates"))?;
+        let server_files = certificates.sign("127.0.0.1")?;
         Ok(Fleet {
             server: args.server.clone(),
             cli: args.cli.clone(),
@@ -44,12 +53,24 @@ impl Fleet {
             write: None,
             read_address: free_address()?,
             write_address: free_address()?,
+            authority_file: certificates.authority_file(),
+            certificates,
+            server_files,
         })
     }
 
     /// Where clusters phone home.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.read_address)
+        format!("https://{}", self.read_address)
+    }
+
+    /// Where operators write.
+    pub(crate) fn write_url(&self) -> String {
+        format!("http://{}", self.write_address)
+    }
+
+    pub(crate) fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     pub(crate) fn start(&mut self) -> Result<()> {
@@ -87,36 +108,77 @@ impl Fleet {
             .env("AUTH_TOKEN", READ_TOKEN)
             .env("CRUD_AUTH_TOKEN", WRITE_TOKEN)
             .env("RUST_LOG", "info,flux_resourceset=debug");
+        if mode == "read-only" {
+            command.envs(self.tls());
+        }
         let process = Process::start(name, &mut command, &self.logs)?;
-        let url = format!("http://{address}/ready");
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(5)))
-            .build()
-            .new_agent();
-        wait::until(name, || {
-            agent.get(&url).call()?;
-            Ok(())
-        })?;
+        wait::until(name, || self.healthy(mode, address))?;
         Ok(process)
+    }
+
+    /// Only the process that clusters poll has TLS: operators write to the other one on a network of their own.
+    fn tls(&self) -> [(&'static str, &Path); 3] {
+        let (certificate, key) = &self.server_files;
+        [
+            ("TLS_CERT_FILE", certificate),
+            ("TLS_KEY_FILE", key),
+            ("TLS_CLIENT_CA_FILE", &self.authority_file),
+        ]
+    }
+
+    /// Succeeds when the server is ready, as the probe of a pod would ask it.
+    fn healthy(&self, mode: &str, address: &str) -> Result<()> {
+        let mut command = Command::new(&self.server);
+        command.arg("healthcheck").env_clear().env("LISTEN_ADDR", address);
+        if mode == "read-only" {
+            command.envs(self.tls());
+        }
+        let output = command.output()?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned().into()),
+        }
     }
 
     /// What the command line needs to know.
     pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
         [
-            ("FLUX_API_URL", format!("http://{}", self.write_address)),
+            ("FLUX_API_URL", self.write_url()),
             ("FLUX_API_TOKEN", READ_TOKEN.to_owned()),
             ("FLUX_API_WRITE_TOKEN", WRITE_TOKEN.to_owned()),
         ]
     }
 
-    fn command(&self, arguments: &[&str]) -> Result<(i32, String, String)> {
+    fn command(&self, arguments: &[&str]) -> Result<Ran> {
+        self.command_with(&self.environment(), arguments)
+    }
+
+    /// Runs a command with another token, against the process that clusters poll.
+    pub(crate) fn with_token(&self, token: &str, arguments: &[&str]) -> Result<Ran> {
+        let authority = self.authority_file.display().to_string();
+        let environment = [
+            ("FLUX_API_URL", self.url()),
+            ("FLUX_API_TOKEN", token.to_owned()),
+            ("FLUX_API_CA_FILE", authority),
+        ];
+        self.command_with(&environment, arguments)
+    }
+
+    /// The same without trust in our authority.
+    pub(crate) fn without_authority(&self, token: &str, arguments: &[&str]) -> Result<Ran> {
+        let environment = [("FLUX_API_URL", self.url()), ("FLUX_API_TOKEN", token.to_owned())];
+        self.command_with(&environment, arguments)
+    }
+
+    /// Runs a command in another environment.
+    pub(crate) fn command_with(&self, environment: &[(&'static str, String)], arguments: &[&str]) -> Result<Ran> {
         let output = Command::new(&self.cli)
             .args(arguments)
             .current_dir(&self.work)
             .env_clear()
             .env("HOME", &self.work)
             .env("PATH", &self.tools)
-            .envs(self.environment())
+            .envs(environment.iter().map(|(name, value)| (*name, value)))
             .output()?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         Ok((

@@ -114,6 +114,20 @@ impl Kube {
         }
     }
 
+    /// The host and port of the API.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("https://")
+    }
+
+    /// A new token of a ServiceAccount, as a pod gets it.
+    pub(crate) fn account_token(&self, namespace: &str, name: &str) -> Result<String> {
+        let path = format!("api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let reply = self.find("POST", &path, "application/json", &request.to_string())?;
+        let reply = reply.ok_or_else(|| format!("there is no ServiceAccount {namespace}/{name}"))?;
+        Ok(text(&reply["status"]["token"]).to_owned())
+    }
+
     pub(crate) fn ready(&self) -> Result<()> {
         match self.call("GET", "readyz", "application/json", "")? {
             (200, _) => Ok(()),

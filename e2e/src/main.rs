@@ -2,6 +2,7 @@
 //! kustomize- and helm-controller, and our own server and command line. All of them are plain processes on loopback.
 
 mod artifacts;
+mod certificates;
 mod cluster;
 mod demo;
 mod fleet;

@@ -25,10 +25,10 @@ pub(crate) const BUILDS: [(&str, &[&str]); 3] = [
     ("v1.1.0", &[]),
 ];
 
-/// What these clusters have otherwise than the shipped Kustomization says: their API is plain http, and they poll it every
-/// second instead of every five minutes.
+/// What a cluster that is not bootstrapped by the command has otherwise than the shipped Kustomization says: its API has a
+/// certificate of our own authority, and it is polled every second instead of every five minutes.
 const QUICK: &str = r#"
-- {op: add, path: /spec/insecure, value: true}
+- {op: add, path: /spec/certSecretRef, value: {name: internal-api-tls}}
 - {op: replace, path: /metadata/annotations/fluxcd.controlplane.io~1reconcileEvery, value: 1s}
 "#;
 
@@ -97,7 +97,34 @@ pub(crate) fn base(world: &World, cluster: &Cluster) -> Result<Vec<Value>> {
             _ => {}
         }
     }
+    objects.push(json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "internal-api-tls", "namespace": "flux-system"},
+        "stringData": {"ca.crt": world.fleet.certificates().authority()},
+    }));
     Ok(objects)
+}
+
+/// What `cluster bootstrap` prints for a cluster that the fleet knows: everything that it applies.
+pub(crate) fn bootstrap(world: &World, cluster: &Cluster, more: &[&str]) -> Result<Vec<Value>> {
+    let (url, source) = (world.fleet.url(), world.artifacts.oci(MANIFESTS));
+    let authority = world.fleet.certificates().authority_file().display().to_string();
+    let mut arguments = vec![
+        "cluster",
+        "bootstrap",
+        cluster.name,
+        "--url",
+        &url,
+        "--ca-file",
+        &authority,
+    ];
+    arguments.extend(["--source", &source, "--interval", "1s"]);
+    arguments.extend(more);
+    match world.fleet.cli(&arguments)? {
+        Value::String(printed) => manifests::objects(&printed),
+        other => Err(format!("cluster bootstrap printed {other}").into()),
+    }
 }
 
 /// `k8s/bootstrap` with the address of this registry.
@@ -117,7 +144,7 @@ pub(crate) fn phone_home_objects(world: &World) -> Result<Vec<Value>> {
 }
 
 /// The objects of the files that a plain kustomization.yaml lists.
-fn kustomization(world: &World, folder: &str) -> Result<Vec<Value>> {
+pub(crate) fn kustomization(world: &World, folder: &str) -> Result<Vec<Value>> {
     let folder = world.repository.join(folder);
     let mut objects = Vec::new();
     for listed in manifests::file(&folder.join("kustomization.yaml"))? {

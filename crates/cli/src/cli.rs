@@ -7,7 +7,7 @@ use clap::{Args as _, Command, Subcommand};
 use crate::args::Global;
 use crate::commands::{
     apply, changes, completion, components, config, delete, demo, describe, diff, edit, export, get, history, identity,
-    inputs, kind, label, man, plan, redo, render, resource, rollback, token, undo, whoami,
+    inputs, kind, label, man, plan, redo, register, render, resource, rollback, token, undo, whoami,
 };
 use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
@@ -95,6 +95,9 @@ pub(crate) enum BuiltIn {
     Token(token::TokenCommand),
     /// Show who you are for the server: identity, role, scope, expiry
     Whoami(whoami::WhoamiArgs),
+    /// Register a new cluster from the cluster itself, with the token of a join identity
+    #[command(after_help = register::AFTER_HELP)]
+    Register(register::RegisterArgs),
     /// Check or prune a repository of platform components
     #[command(subcommand)]
     Components(components::ComponentsCommand),

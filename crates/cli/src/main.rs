@@ -11,6 +11,7 @@ mod documents;
 mod error;
 mod identities;
 mod kinds;
+mod kubernetes;
 mod log;
 mod output;
 mod plan;

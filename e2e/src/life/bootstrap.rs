@@ -13,14 +13,26 @@ use crate::{Result, setup};
 
 /// Applies what we ship, and gives what each cluster holds before anything comes from the fleet: the first one's inventory.
 pub(super) fn bootstrap(story: &mut Story, world: &mut World) -> Result<Inventory> {
-    story.chapter("Bootstrap by the shipped Kustomization");
+    story.chapter("Bootstrap: by the command, and by the shipped Kustomization");
     setup::publish(world)?;
     story.tick("charts are published, k8s/ is pushed as an artifact");
     world.fleet.start()?;
     story.tick("the API is up: one process for clusters, one for operators, on one database");
+    let one = &world.one;
+    let create = format!(
+        "cluster create {} --cluster-dns {} --environment {}",
+        one.name, one.dns, one.environment
+    );
+    story.ask(&world.fleet, &create, &[])?;
+    one.kube.apply(&setup::bootstrap(world, one, &[])?)?;
+    story.tick(&format!("{}: what `cluster bootstrap` prints is applied", one.name));
+    world.two.kube.apply(&setup::base(world, &world.two)?)?;
+    world.two.kube.apply(&setup::phone_home_objects(world)?)?;
+    story.tick(&format!(
+        "{}: base and bootstrap are applied, with a shared token",
+        world.two.name
+    ));
     for cluster in [&world.one, &world.two] {
-        cluster.kube.apply(&setup::base(world, cluster)?)?;
-        cluster.kube.apply(&setup::phone_home_objects(world)?)?;
         cluster.kube.apply(&bystanders())?;
         story.until(
             &format!(
@@ -40,11 +52,14 @@ pub(super) fn bootstrap(story: &mut Story, world: &mut World) -> Result<Inventor
         story.tick(&format!("{}: its providers have its own address", cluster.name));
     }
 
-    story.chapter("The fleet does not know the clusters yet");
-    for cluster in [&world.one, &world.two] {
-        cluster.poll_failed("404")?;
-        story.tick(&format!("{}: every provider reports 404", cluster.name));
-    }
+    story.chapter("The fleet has nothing for the first cluster yet, and does not know the second one");
+    one.poll()?;
+    story.until(
+        &format!("{}: every provider is ready, with an empty list", one.name),
+        || one.polled(),
+    )?;
+    world.two.poll_failed("404")?;
+    story.tick(&format!("{}: every provider reports 404", world.two.name));
     let bare = world.one.kube.inventory()?;
     story.tick(&format!(
         "nothing is made; {} holds {} objects of its own",
@@ -139,6 +154,8 @@ pub(super) fn second_cluster(story: &mut Story, world: &World) -> Result<()> {
         contains(&namespace["metadata"]["labels"], &json!({"team": "platform"}))
     })?;
     let asked = story.ask(&world.fleet, &setup::second_cluster(world), &[])?;
+    two.kube.apply(&setup::bootstrap(world, two, &[])?)?;
+    story.tick("what `cluster bootstrap` prints is applied over the shared token");
     two.poll()?;
     story.then(asked, "podinfo is installed there, after what it depends on", || {
         two.installed("podinfo")

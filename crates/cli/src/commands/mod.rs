@@ -21,6 +21,7 @@ pub(crate) mod label;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod redo;
+pub(crate) mod register;
 pub(crate) mod render;
 pub(crate) mod resource;
 pub(crate) mod rollback;
@@ -69,6 +70,7 @@ pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Resul
         BuiltIn::Kind(command) => remote(&|session| kind::run(session, &command)),
         BuiltIn::Identity(command) => remote(&|session| identity::run(session, &command)),
         BuiltIn::Token(command) => remote(&|session| token::run(session, &command)),
+        BuiltIn::Register(args) => remote(&|session| register::run(session, &args)),
         BuiltIn::Whoami(args) => remote(&|session| whoami::run(session, &args)),
         BuiltIn::Demo(command) => remote(&|session| demo::run(session, &command)),
         BuiltIn::Components(command) => {

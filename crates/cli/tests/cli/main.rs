@@ -23,6 +23,7 @@ mod profiles;
 mod prune;
 mod races;
 mod refusals;
+mod register;
 mod rollback;
 mod rollout;
 mod tls;

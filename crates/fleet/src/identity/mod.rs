@@ -9,6 +9,7 @@ mod registry;
 mod scope;
 mod time;
 mod token;
+mod token_text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub use self::registry::{Holder, Identities};
 pub use self::scope::{Reach, judge_scope};
 pub use self::time::Time;
 pub use self::token::{MOST_TOKENS, Token, TokenId};
+pub use self::token_text::{is_mistyped, token_text};
 
 /// The name of the kind.
 pub const IDENTITIES: &str = "identities";

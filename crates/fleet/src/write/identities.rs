@@ -138,10 +138,7 @@ impl Draft<'_> {
         let mut identity = Identity::clone(&*self.identity(id)?);
         let uses = identity.join_scope().map_or(0, |scope| scope.uses);
         if identity.used >= uses {
-            let detail = format!(
-                "\"{id}\" is used up: {} clusters have registered with it",
-                identity.used
-            );
+            let detail = format!("\"{id}\" is used up: {} of {uses} registrations", identity.used);
             return Err(Refusal::new(Reason::OutOfScope, detail));
         }
         identity.used += 1;

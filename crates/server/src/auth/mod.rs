@@ -17,8 +17,9 @@ use fleet::identity::{CLUSTER_PREFIX, Holder, Identity, Reach, Role, Time, Token
 
 pub use self::environment::Environment;
 pub use self::failures::Failures;
-pub use self::new_token::{NewToken, is_mistyped};
+pub use self::new_token::NewToken;
 pub use self::right::Right;
+use fleet::identity::is_mistyped;
 
 /// Who makes a request.
 #[derive(Clone, Debug)]
