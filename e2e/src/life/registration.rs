@@ -114,7 +114,8 @@ fn prepare(world: &World) -> Result<Job> {
         .partition(|object| object["kind"] == "Job");
     for object in &mut others {
         object["metadata"]["namespace"] = NAMESPACE.into();
-        for subject in object["subjects"].as_array_mut().into_iter().flatten() {
+        let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
+        for subject in subjects.into_iter().flatten() {
             subject["namespace"] = NAMESPACE.into();
         }
     }
