@@ -8,6 +8,7 @@ pub mod config;
 pub mod healthcheck;
 pub mod http;
 pub mod metrics;
+mod outbound;
 pub mod reference;
 
 use std::hash::{BuildHasher, RandomState};

@@ -58,6 +58,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// 0 while TLS files cannot be used.
     pub tls_usable: Gauge,
+    /// 0 while the keys of an OIDC issuer cannot be fetched.
+    pub oidc_keys_current: Gauge,
     pub connections_shed: Family<ReasonLabels, Counter>,
     pub reloads: Counter,
     pub histories: Counter,
@@ -97,6 +99,10 @@ impl Default for Metrics {
             tls_usable: registrar.add(
                 "tls_files_usable",
                 "1 if the TLS files are in use as they are, 0 if they changed and cannot be used, or there are none",
+            ),
+            oidc_keys_current: registrar.add(
+                "oidc_keys_current",
+                "1 if the keys of every OIDC issuer could be fetched the last time, 0 if not",
             ),
             connections_shed: registrar.add(
                 "connections_shed",

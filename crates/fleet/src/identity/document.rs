@@ -15,8 +15,9 @@ use crate::snapshot::Fleet;
 /// The schema of the documents as they are sent and shown.
 pub static SCHEMA: LazyLock<FixedSchema> = LazyLock::new(|| FixedSchema::embedded(include_str!("schema.yaml")));
 
-/// Ids that the server uses for actors of its own, and for the tokens of its environment.
-const RESERVED: [&str; 3] = ["system", "read", "write"];
+/// Ids that the server uses for actors of its own, and for the tokens of its environment. `rollout`, because people who are an identity
+/// by OIDC are logged as `IDENTITY/SUBJECT`, and rollouts as `rollout/NAME`.
+const RESERVED: [&str; 4] = ["system", "read", "write", "rollout"];
 /// The fields that only the server sets.
 const SERVERS: [&str; 2] = ["tokens", "used"];
 

@@ -3,6 +3,7 @@
 //! Identities are documents of the kind `identities`, with plan, history and backup like every other. They are written by routes of
 //! their own only, and rollback and undo leave them alone: a revoked token must stay revoked.
 
+mod claims;
 mod document;
 mod registration;
 mod registry;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::claims::Claimed;
 pub use self::document::{SCHEMA, shown};
 pub use self::registration::Registration;
 pub use self::registry::{Holder, Identities};

@@ -1,4 +1,4 @@
-//! The identities of a snapshot, found by id, by token and by certificate.
+//! The identities of a snapshot, found by id, by token, by certificate and by claims.
 //!
 //! Those of clusters are many (one per cluster) and all alike, so that only what differs is kept: the digests of their tokens, in one
 //! map. Their documents are made when they are read.
@@ -7,7 +7,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use serde_json::{Map, Value};
 
+use super::claims::{self, Claimed};
 use super::{CLUSTER_PREFIX, Identity, Time, Token, TokenId, cluster_of};
 use crate::document::Document;
 use crate::json::Json;
@@ -25,6 +27,8 @@ pub struct Identities {
     /// Ordered: a tree has fuller nodes than a hash map.
     cluster_tokens: OrdMap<TokenId, ClusterToken>,
     certificates: OrdMap<Arc<str>, Arc<str>>,
+    /// Those that have claims, sorted by id.
+    claimants: OrdMap<Arc<str>, Arc<Identity>>,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +131,12 @@ impl Identities {
         self.named.get(self.certificates.get(dns)?).map(|named| &named.identity)
     }
 
+    /// Whose claims these are. `of_first_issuer`: they are from the first issuer of the server; those of others match only identities whose
+    /// claims name `iss`.
+    pub fn claimed(&self, claims: &Map<String, Value>, of_first_issuer: bool) -> Claimed<'_> {
+        claims::claimed(self.claimants.values(), claims, of_first_issuer)
+    }
+
     /// Identities that are not a cluster's, sorted by id.
     pub fn named(&self) -> impl Iterator<Item = &Arc<Identity>> {
         self.named.values().map(|named| &named.identity)
@@ -224,6 +234,9 @@ impl Identities {
         }
         let document = Arc::new(Document::new(id.clone(), body));
         let identity = Arc::new(identity);
+        if !identity.claims.is_empty() {
+            self.claimants.insert(identity.id.clone(), identity.clone());
+        }
         self.named.insert(identity.id.clone(), Named { document, identity });
     }
 
@@ -235,6 +248,7 @@ impl Identities {
             for dns in &named.identity.certificates {
                 self.certificates.remove(dns);
             }
+            self.claimants.remove(id);
         } else if let Some(tokens) = cluster_of(id).and_then(|cluster| self.clusters.remove(cluster)) {
             for token in tokens.ids() {
                 self.cluster_tokens.remove(token);

@@ -45,6 +45,7 @@ use self::manifests::ObjectsEffect;
 use self::overwrites::History;
 use self::reads::Turn;
 use self::templates::Templates;
+use crate::auth::oidc::Oidc;
 use crate::auth::{Environment, Failures};
 use crate::config::{Config, Mode};
 use crate::metrics::Metrics;
@@ -59,6 +60,8 @@ pub struct App {
     pub mode: Mode,
     /// The tokens of the environment.
     pub environment: Arc<Environment>,
+    /// The issuers of JWTs, if any are accepted.
+    pub oidc: Option<Arc<Oidc>>,
     /// Failed authentications of late.
     pub failures: Failures,
     /// TRUSTED_PROXIES: whose X-Forwarded-For counts.
@@ -123,9 +126,11 @@ impl App {
         templates: Arc<Templates>,
     ) -> Self {
         metrics.templates_current.set(1);
+        metrics.oidc_keys_current.set(1);
         App {
             mode: config.mode,
             environment,
+            oidc: None,
             failures: Failures::default(),
             trusted_proxies: config.trusted_proxies.clone(),
             shared_polls: config.shared_polls,

@@ -1,23 +1,27 @@
 //! Who makes a request, and what they may do.
 //!
-//! A caller shows a token, as a bearer or as the password of basic authentication: one of the environment ([`Environment`]), or one of
-//! an identity in the snapshot. Without a token, the DNS names of its client certificate count.
+//! A caller shows a token, as a bearer or as the password of basic authentication: one of the environment ([`Environment`]), one of
+//! an identity in the snapshot, or a JWT of an issuer ([`oidc`]), whose claims are those of an identity. Without a token, the DNS names of
+//! its client certificate count.
 
 mod environment;
 mod failures;
 mod new_token;
+pub mod oidc;
 mod right;
 mod source;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use fleet::Fleet;
-use fleet::identity::{CLUSTER_PREFIX, Holder, Identity, Reach, Role, Time, Token};
+use fleet::identity::{CLUSTER_PREFIX, Claimed, Holder, Identity, Reach, Role, Time, Token};
 
 pub use self::environment::Environment;
 pub use self::failures::Failures;
 pub use self::new_token::NewToken;
+use self::oidc::{Oidc, Refused, Verified};
 pub use self::right::Right;
 use fleet::identity::is_mistyped;
 
@@ -31,10 +35,12 @@ pub struct Actor {
     pub identity: Option<Arc<Identity>>,
     /// When its token, or its identity, stops being valid.
     pub expires_at: Option<Time>,
+    /// Whom its JWT names.
+    pub subject: Option<Arc<str>>,
 }
 
 /// Why a caller is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
     Missing,
     Invalid,
@@ -44,21 +50,31 @@ pub enum Unknown {
     Unnamed,
     /// It has the names of two.
     Ambiguous,
+    /// The token is a JWT that is not accepted.
+    Jwt(Refused),
+    /// The claims of the JWT are those of an identity that has expired.
+    Ended(Arc<str>),
+    /// No identity has the claims of this subject's JWT.
+    Unclaimed(String),
+    /// Several have, equally many. Their ids.
+    Tied(Vec<Arc<str>>),
 }
 
 impl Unknown {
     /// The value of the metric label.
-    pub const fn label(self) -> &'static str {
+    pub const fn label(&self) -> &'static str {
         match self {
             Unknown::Missing => "missing",
             Unknown::Invalid | Unknown::Mistyped => "unknown",
-            Unknown::Expired => "expired",
+            Unknown::Expired | Unknown::Ended(_) => "expired",
             Unknown::Unnamed | Unknown::Ambiguous => "certificate",
+            Unknown::Jwt(refused) => refused.label(),
+            Unknown::Unclaimed(_) | Unknown::Tied(_) => "claims",
         }
     }
 
-    pub const fn detail(self) -> &'static str {
-        match self {
+    pub fn detail(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Unknown::Missing => "a bearer token is required",
             Unknown::Invalid => "the token is not valid",
             Unknown::Mistyped => {
@@ -67,13 +83,37 @@ impl Unknown {
             Unknown::Expired => "the token has expired",
             Unknown::Unnamed => "no cluster and no identity has a DNS name of the client certificate",
             Unknown::Ambiguous => "the client certificate has DNS names of two identities",
-        }
+            Unknown::Jwt(refused) => return refused.to_string().into(),
+            Unknown::Ended(id) => return format!("the identity \"{id}\" has expired").into(),
+            Unknown::Unclaimed(subject) => {
+                return format!("the token of \"{subject}\" is valid, and no identity has its claims").into();
+            }
+            Unknown::Tied(ids) => {
+                let ids = ids.join(", ");
+                return format!("the claims of the token match several identities equally: {ids}").into();
+            }
+        })
+    }
+
+    /// Whether the caller proved who it is: it is known, but may do nothing.
+    pub const fn is_authentic(&self) -> bool {
+        matches!(self, Unknown::Unclaimed(_) | Unknown::Tied(_))
+    }
+
+    /// Whether the key of a JWT is not known, so that fetching the keys of its issuer may help.
+    pub const fn needs_keys(&self) -> bool {
+        matches!(self, Unknown::Jwt(Refused::NoKeys | Refused::UnknownKey(_)))
     }
 }
 
 impl Actor {
-    /// Who has this token.
-    pub fn of_token(environment: &Environment, fleet: &Fleet, token: &[u8]) -> Result<Actor, Unknown> {
+    /// Who has this token. Whether it is a JWT counts last, so that other tokens do not pay for it.
+    pub fn of_token(
+        environment: &Environment,
+        oidc: Option<&Oidc>,
+        fleet: &Fleet,
+        token: &[u8],
+    ) -> Result<Actor, Unknown> {
         let digest = Token::digest_of(token);
         if let Some(owner) = environment.owner(&digest) {
             return Ok(Actor {
@@ -81,27 +121,54 @@ impl Actor {
                 role: owner.role,
                 identity: None,
                 expires_at: None,
+                subject: None,
             });
         }
         let actor = match fleet.identities().holder(&digest) {
             None if is_mistyped(token) => return Err(Unknown::Mistyped),
-            None => return Err(Unknown::Invalid),
+            None => match oidc.map(|oidc| oidc.verify(token, &digest, now())) {
+                None if oidc::has_form(token) => return Err(Unknown::Jwt(Refused::NoIssuer)),
+                None | Some(None) => return Err(Unknown::Invalid),
+                Some(Some(Err(refused))) => return Err(Unknown::Jwt(refused)),
+                Some(Some(Ok(verified))) => Actor::of_claims(fleet, &verified)?,
+            },
             Some(Holder::Cluster { cluster, expires_at }) => Actor {
                 name: format!("{CLUSTER_PREFIX}{cluster}").into(),
                 role: Role::Cluster,
                 identity: None,
                 expires_at,
+                subject: None,
             },
             Some(Holder::Named { identity, expires_at }) => Actor {
                 name: identity.id.clone(),
                 role: identity.role,
                 identity: Some(identity.clone()),
                 expires_at: [expires_at, identity.expires_at].into_iter().flatten().min(),
+                subject: None,
             },
         };
         match actor.expires_at.is_some_and(|end| end <= now()) {
             true => Err(Unknown::Expired),
             false => Ok(actor),
+        }
+    }
+
+    /// Who has these claims. An identity that has expired is found, too: another one with fewer claims must not take its place.
+    fn of_claims(fleet: &Fleet, verified: &Verified) -> Result<Actor, Unknown> {
+        let name = &verified.name;
+        match fleet.identities().claimed(&verified.claims, verified.of_first_issuer) {
+            Claimed::By(identity) if identity.expires_at.is_some_and(|end| end <= now()) => {
+                Err(Unknown::Ended(identity.id.clone()))
+            }
+            Claimed::By(identity) => Ok(Actor {
+                name: format!("{}/{name}", identity.id).into(),
+                role: identity.role,
+                identity: Some(identity.clone()),
+                expires_at: identity.expires_at.into_iter().chain([verified.expires_at()]).min(),
+                subject: Some(name.as_str().into()),
+            }),
+            Claimed::Nobody => Err(Unknown::Unclaimed(name.clone())),
+            Claimed::Tied(ids) => Err(Unknown::Tied(ids)),
         }
     }
 
@@ -132,12 +199,14 @@ impl Actor {
             role: Role::Cluster,
             identity: None,
             expires_at: None,
+            subject: None,
         });
         let named = fleet.identities().with_certificate(dns).map(|identity| Actor {
             name: identity.id.clone(),
             role: identity.role,
             identity: Some(identity.clone()),
             expires_at: identity.expires_at,
+            subject: None,
         });
         cluster.into_iter().chain(named).collect()
     }

@@ -34,7 +34,8 @@ enum Action {
 
 /// Create an identity and a token of it. The token is printed on standard output, once.
 ///
-/// For a cluster (`cluster:ID`), and for an identity that exists, only a token is added.
+/// For a cluster (`cluster:ID`), and for an identity that exists, only a token is added. An identity with --claim gets no token: its
+/// callers have a JWT of OIDC_ISSUER.
 #[derive(Args, Debug)]
 struct Create {
     /// Its name, which is the actor of its changes in the log; or cluster:ID.
@@ -54,6 +55,10 @@ struct Create {
     /// For a join identity: how many clusters may register.
     #[arg(long, value_name = "NUMBER")]
     uses: Option<u32>,
+    /// What the JWT of a caller must claim to be this identity, as in groups=platform-admins. May be repeated, also with the same name:
+    /// then all values must be claimed.
+    #[arg(long = "claim", value_name = "NAME=VALUE", value_parser = claim, conflicts_with = "expires_in")]
+    claims: Vec<(String, String)>,
     /// How long the token is valid, as in 90d. Without it, it does not expire.
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires_in: Option<Duration>,
@@ -96,6 +101,14 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "expected a time such as 30m, 12h or 90d".to_owned())
 }
 
+fn claim(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    match name.is_empty() || value.is_empty() {
+        true => Err("expected NAME=VALUE".to_owned()),
+        false => Ok((name.to_owned(), value.to_owned())),
+    }
+}
+
 fn token_id(text: &str) -> Result<TokenId, String> {
     TokenId::parse(text)
         .ok_or_else(|| "expected the id of a token: 16 hexadecimal digits, as `identity list` shows it".to_owned())
@@ -111,7 +124,13 @@ impl IdentityCommand {
                 let offline = store::open_offline(options, problem).await?;
                 let outcome = create.run(&offline).await;
                 offline.close().await;
-                output::print(format_args!("{}\n", outcome?))
+                match outcome? {
+                    Some(token) => output::print(format_args!("{token}\n")),
+                    None => {
+                        output::report(format_args!("created"));
+                        Ok(())
+                    }
+                }
             }
             Action::Revoke(revoke) => {
                 let offline = store::open_offline(options, problem).await?;
@@ -136,8 +155,8 @@ impl IdentityCommand {
 }
 
 impl Create {
-    /// Creates the identity, unless it exists, and returns the text of a new token.
-    async fn run(&self, offline: &Offline) -> Result<String, Failure> {
+    /// Creates the identity, unless it exists, and returns the text of a new token, unless it has claims.
+    async fn run(&self, offline: &Offline) -> Result<Option<String>, Failure> {
         let present = offline.engine.fleet().identities().get(&self.id);
         let (role, document) = match (&present, cluster_of(&self.id), self.role) {
             (Some(identity), _, None) => (identity.role, None),
@@ -158,6 +177,16 @@ impl Create {
                 return Err(Failure::Refused(detail));
             }
         };
+        if !self.claims.is_empty() {
+            let value = document.ok_or_else(|| {
+                Failure::Refused(
+                    "--claim is for a new identity; PATCH /identities/{id} changes one that exists".to_owned(),
+                )
+            })?;
+            let create = Operation::new(IDENTITIES, Verb::Create { id: None, value });
+            write(offline, vec![create], "create").await?;
+            return Ok(None);
+        }
         let created_at = now();
         let too_late = || Failure::Refused("--expires-in ends after the year 2106".to_owned());
         let expires_at = self
@@ -170,13 +199,20 @@ impl Create {
         let create = document.map(|value| Operation::new(IDENTITIES, Verb::Create { id: None, value }));
         let issue = Operation::new(IDENTITIES, Verb::IssueToken { id, token });
         write(offline, create.into_iter().chain([issue]).collect(), "create").await?;
-        Ok(new.text)
+        Ok(Some(new.text))
     }
 
     fn document(&self, role: NamedRole) -> Value {
         let mut document = json!({"id": self.id, "role": role.name()});
         if let Some(description) = &self.description {
             document["description"] = description.as_str().into();
+        }
+        for (name, value) in &self.claims {
+            let claims = &mut document["claims"][name];
+            match claims.as_array_mut() {
+                Some(values) => values.push(value.as_str().into()),
+                None => *claims = json!([value]),
+            }
         }
         match role {
             NamedRole::Operator => {

@@ -2,6 +2,7 @@
 
 mod error;
 mod mirror;
+mod oidc;
 mod options;
 mod read;
 pub(crate) mod values;
@@ -16,6 +17,8 @@ use ipnet::IpNet;
 pub use self::error::{ConfigError, ConfigErrors};
 pub use self::mirror::{Mirror, MirrorOptions, MirrorSource, MirrorToken};
 pub(crate) use self::mirror::{not_an_origin, untrusted};
+pub use self::oidc::OidcConfig;
+pub(crate) use self::oidc::{CA_FILE as OIDC_CA_FILE, is_trustworthy};
 pub use self::options::Options;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// None: plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// None: no JWT is accepted.
+    pub oidc: Option<OidcConfig>,
     pub metrics: Option<SocketAddr>,
     pub max_connections: Option<usize>,
     pub shutdown_grace: Duration,

@@ -32,8 +32,8 @@ pub struct Options {
         default_value = "sqlite://data/flux-resourceset.db?mode=rwc"
     )]
     pub database_url: OsString,
-    /// The bearer token for reading. Required, unless AUTH_TOKEN_FILE or TLS_CLIENT_CA_FILE is set, or the store has an admin
-    /// (`flux-resourceset identity create`).
+    /// The bearer token for reading. Required, unless AUTH_TOKEN_FILE, TLS_CLIENT_CA_FILE or OIDC_ISSUER is set, or the store
+    /// has an admin (`flux-resourceset identity create`).
     #[arg(
         long,
         env = "AUTH_TOKEN",
@@ -91,6 +91,40 @@ pub struct Options {
     /// or the identity that lists the name.
     #[arg(long, env = "TLS_CLIENT_CA_FILE", global = true, value_name = "FILE")]
     pub tls_client_ca_file: Option<OsString>,
+    /// The issuer of JWTs that identify people and CI jobs by the claims of identities (OpenID Connect), as tokens have it in `iss`.
+    /// Further ones, separated by commas, count for identities that name `iss` in their claims. Its keys are found at
+    /// ISSUER/.well-known/openid-configuration; only asymmetric algorithms are accepted.
+    #[arg(long, env = "OIDC_ISSUER", global = true, value_name = "URL")]
+    pub oidc_issuer: Option<OsString>,
+    /// Whom a JWT must be for: its claim `aud` has one of these, separated by commas.
+    #[arg(long, env = "OIDC_AUDIENCE", global = true, value_name = "NAMES")]
+    pub oidc_audience: Option<OsString>,
+    /// The client that `flux-resourceset-cli login` uses: a public one, with PKCE [default: the first of OIDC_AUDIENCE].
+    #[arg(long, env = "OIDC_CLIENT_ID", global = true, value_name = "ID")]
+    pub oidc_client_id: Option<OsString>,
+    /// What `flux-resourceset-cli login` asks the issuer for, separated by blanks. Many issuers put groups into a token for the scope
+    /// `groups` only.
+    #[arg(
+        long,
+        env = "OIDC_SCOPES",
+        global = true,
+        value_name = "SCOPES",
+        default_value = "openid profile email offline_access"
+    )]
+    pub oidc_scopes: OsString,
+    /// The claim that names the caller in the log, after the identity: `team-red/ann@example.com`. Tokens without it are named by
+    /// `sub`.
+    #[arg(
+        long,
+        env = "OIDC_USERNAME_CLAIM",
+        global = true,
+        value_name = "CLAIM",
+        default_value = "sub"
+    )]
+    pub oidc_username_claim: OsString,
+    /// Certificates (PEM) that sign the issuer's, besides those of the system.
+    #[arg(long, env = "OIDC_CA_FILE", global = true, value_name = "FILE")]
+    pub oidc_ca_file: Option<OsString>,
     /// Addresses and networks of proxies in front of the server, separated by commas, as in 10.0.0.0/8. The client address that they
     /// report in X-Forwarded-For counts for the limit on failed authentications.
     #[arg(long, env = "TRUSTED_PROXIES", global = true, value_name = "NETWORKS")]

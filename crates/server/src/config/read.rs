@@ -80,6 +80,7 @@ impl Options {
                 .keep(self.listen())
                 .unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0))),
             tls: self.tls(problems),
+            oidc: self.oidc(problems),
             metrics: keep(problems, self.metrics_address()),
             max_connections: keep(problems, self.max_connections()),
             shutdown_grace: Duration::from_secs(

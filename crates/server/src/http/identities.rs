@@ -1,4 +1,4 @@
-//! Identities and their tokens, the token of a cluster, `GET /whoami`, and `POST /register`.
+//! Identities and their tokens, the token of a cluster, `GET /whoami`, how to log in, and `POST /register`.
 
 use std::sync::Arc;
 
@@ -197,13 +197,26 @@ pub async fn whoami(caller: Caller) -> Reply {
     let actor = caller.actor();
     let identity = actor.identity.as_ref();
     let scope = identity.and_then(|identity| identity.scope.as_ref());
-    let body = json!({
+    let mut body = json!({
         "id": actor.name,
         "role": actor.role,
         "scope": scope,
         "expires_at": actor.expires_at,
     });
+    if let (Some(subject), Some(identity)) = (&actor.subject, identity) {
+        body["id"] = (*identity.id).into();
+        body["subject"] = (**subject).into();
+    }
     Ok(axum::Json(body).into_response())
+}
+
+/// `GET /.well-known/flux-resourceset`: what `flux-resourceset-cli login` needs to know. It is public: who asks has no token yet.
+pub async fn discovery(State(app): State<Arc<App>>) -> Response {
+    let login = app.oidc.as_ref().map(|oidc| {
+        let config = oidc.config();
+        json!({"issuer": config.issuers[0], "client_id": config.client_id, "scopes": config.scopes})
+    });
+    axum::Json(json!({"login": login})).into_response()
 }
 
 /// `POST /register`

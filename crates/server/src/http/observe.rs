@@ -20,6 +20,7 @@ use super::problem::{Problem, Reported};
 use super::tls::PeerNames;
 use super::{Http, routes};
 use crate::app::App;
+use crate::auth::oidc::Refused;
 use crate::auth::{Actor, Right, Unknown};
 use crate::metrics::{ReasonLabels, RequestLabels};
 
@@ -99,7 +100,8 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
 pub async fn authenticate(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let needed = routes::right(route.map_or("", MatchedPath::as_str), request.method());
-    let actor = match authorize(&http.app, request.headers(), request.extensions(), needed) {
+    let actor = authorize_patiently(&http.app, request.headers(), request.extensions(), needed);
+    let actor = match actor.await {
         Ok(actor) => actor,
         Err(problem) => return problem.into_response(),
     };
@@ -118,34 +120,77 @@ pub async fn authenticate(State(http): State<Http>, mut request: Request, next: 
     response
 }
 
-/// The actor whose token the request has, if the token has the right.
+/// The actor whose token the request has, if the token has the right. A JWT with a key that is not known does not wait for the key.
 pub fn authorize(app: &App, headers: &HeaderMap, extensions: &Extensions, needed: Right) -> Result<Actor, Problem> {
+    judge(app, headers, extensions, needed, identify(app, headers, extensions))
+}
+
+/// The same, and waits for the keys of the issuer of a JWT if that can help.
+pub async fn authorize_patiently(
+    app: &App,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    needed: Right,
+) -> Result<Actor, Problem> {
+    let mut known = identify(app, headers, extensions);
+    if known.as_ref().is_err_and(Unknown::needs_keys)
+        && let Some(oidc) = &app.oidc
+        && let Some(token) = headers.get(AUTHORIZATION).and_then(token)
+    {
+        oidc.wait_for_keys(&token).await;
+        known = identify(app, headers, extensions);
+    }
+    judge(app, headers, extensions, needed, known)
+}
+
+/// Who makes a request.
+fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Actor, Unknown> {
+    let fleet = app.engine.peek();
+    let token = headers
+        .get(AUTHORIZATION)
+        .map(|header| token(header).ok_or(Unknown::Missing));
+    match (token, extensions.get::<PeerNames>()) {
+        (Some(token), _) => Actor::of_token(&app.environment, app.oidc.as_deref(), &fleet, &token?),
+        (None, Some(PeerNames(names))) => Actor::of_names(&fleet, names),
+        (None, None) => Err(Unknown::Missing),
+    }
+}
+
+/// Counts and answers callers that are not known, or may not do what they ask for.
+fn judge(
+    app: &App,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+    needed: Right,
+    known: Result<Actor, Unknown>,
+) -> Result<Actor, Problem> {
     let count = |reason| {
         app.metrics
             .authentication_failures
             .get_or_create(&ReasonLabels { reason })
             .inc()
     };
-    let fleet = app.engine.peek();
-    let token = headers
-        .get(AUTHORIZATION)
-        .map(|header| token(header).ok_or(Unknown::Missing));
-    let known = match (token, extensions.get::<PeerNames>()) {
-        (Some(token), _) => token.and_then(|token| Actor::of_token(&app.environment, &fleet, &token)),
-        (None, Some(PeerNames(names))) => Actor::of_names(&fleet, names),
-        (None, None) => Err(Unknown::Missing),
-    };
     match known {
-        // The token may be one of an identity that cannot be read.
-        Err(Unknown::Invalid) if fleet.is_damaged(IDENTITIES) => Err(Problem::damaged()),
+        // The caller may be an identity that cannot be read.
+        Err(Unknown::Invalid | Unknown::Unclaimed(_)) if app.engine.peek().is_damaged(IDENTITIES) => {
+            Err(Problem::damaged())
+        }
         // A machine that registers learns that its join identity has ended, and not that its token may be wrong.
         Err(Unknown::Expired) if needed == Right::Register => {
             count("expired");
             Err(Problem::ended())
         }
+        Err(unknown @ Unknown::Jwt(Refused::NoKeys)) => {
+            count(unknown.label());
+            Err(Problem::unavailable(unknown.detail()))
+        }
+        Err(unknown) if unknown.is_authentic() => {
+            count(unknown.label());
+            Err(Problem::unclaimed(unknown.detail()))
+        }
         Err(unknown) => {
             count(unknown.label());
-            let token = headers.get(AUTHORIZATION).filter(|_| unknown == Unknown::Expired);
+            let token = headers.get(AUTHORIZATION).filter(|_| unknown.label() == "expired");
             let token = token.and_then(self::token);
             let token = token.map(|token| TokenId::of(&Token::digest_of(&token)));
             let address = client_address(extensions, headers, &app.trusted_proxies);

@@ -90,7 +90,7 @@ impl Problem {
         Problem::new(ProblemType::BadRequest, detail)
     }
 
-    pub fn unauthorized(detail: &'static str) -> Self {
+    pub fn unauthorized(detail: impl Into<String>) -> Self {
         Problem::new(ProblemType::Unauthorized, detail).with_header("www-authenticate", "Bearer")
     }
 
@@ -112,6 +112,11 @@ impl Problem {
                 roles.join(", ")
             ),
         };
+        Problem::new(ProblemType::Forbidden, detail)
+    }
+
+    /// The caller has a valid JWT, and its claims are not those of one identity.
+    pub fn unclaimed(detail: impl Into<String>) -> Self {
         Problem::new(ProblemType::Forbidden, detail)
     }
 

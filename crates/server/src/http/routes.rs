@@ -181,6 +181,7 @@ pub static ROUTES: &[Route] = &[
     crud(Get, "/kinds/{kind}/history", READ, |m| on(m, changes::kind_history), Once(describe::kinds::history_kind)),
 
     every(Get, "/whoami", KNOWN, |m| on(m, identities::whoami), Once(describe::identities::whoami)),
+    crud(Get, "/.well-known/flux-resourceset", PUBLIC, |m| on(m, identities::discovery), Once(describe::identities::discovery)),
     crud(Get, "/identities", ADMIN, |m| on(m, identities::list), Once(describe::identities::list_identities)),
     crud(Post, "/identities", ADMIN, |m| on(m, identities::create), Once(describe::identities::create_identity)),
     crud(Get, "/identities/{id}", ADMIN, |m| on(m, identities::get), Once(describe::identities::get_identity)),
@@ -286,7 +287,11 @@ async fn not_allowed(
 /// For a path without a route. A kind may add it any time, so it needs a token like the routes of kinds.
 async fn unknown_path(State(http): State<Http>, request: Request) -> Problem {
     let refused = match http.app.mode {
-        Mode::Crud => observe::authorize(&http.app, request.headers(), request.extensions(), Right::Read).err(),
+        Mode::Crud => {
+            let (headers, extensions) = (request.headers(), request.extensions());
+            let actor = observe::authorize_patiently(&http.app, headers, extensions, Right::Read);
+            actor.await.err()
+        }
         Mode::ReadOnly => None,
     };
     match refused {

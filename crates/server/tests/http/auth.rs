@@ -70,7 +70,12 @@ pub async fn documented(app: &TestApp) -> Vec<Documented> {
 
 #[tokio::test]
 async fn every_documented_route_asks_for_the_right_that_it_needs() {
-    for setup in [Setup::default(), Setup::default().read_only()] {
+    let probes = ["GET /health", "GET /openapi.yaml", "GET /ready"];
+    let with_login = ["GET /.well-known/flux-resourceset"].into_iter().chain(probes);
+    for (setup, open) in [
+        (Setup::default(), with_login.collect()),
+        (Setup::default().read_only(), probes.to_vec()),
+    ] {
         let app = setup.start().await;
         let revision = app.revision();
         let operations = documented(&app).await;
@@ -126,7 +131,7 @@ async fn every_documented_route_asks_for_the_right_that_it_needs() {
             );
             assert!(with_write.status < 500, "{what}: {}", with_write.text());
         }
-        assert_eq!(public, ["GET /health", "GET /openapi.yaml", "GET /ready"]);
+        assert_eq!(public, open);
         assert_eq!(app.revision(), revision, "a dry run or a refusal wrote something");
     }
 }

@@ -56,7 +56,7 @@ type Labels = BTreeMap<String, String>;
 /// The series that Prometheus has of a server, each with values that are in order.
 fn healthy(series: &[Labels]) -> Vec<(Labels, String)> {
     let values = |labels: &Labels| match labels["__name__"].trim_start_matches("flux_resourceset_") {
-        "up" | "store_available" | "templates_current" => "1x120",
+        "up" | "store_available" | "templates_current" | "oidc_keys_current" => "1x120",
         "clusters" => "3x120",
         "revision" => "7x120",
         "polls_total" if labels["status"] == "200" => "0+60x120",
@@ -99,7 +99,7 @@ const fn case(
     }
 }
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     case("FluxResourcesetDown", "up", &[], "1x9 0x120", (14, 16)),
     case("FluxResourcesetAbsent", "up", &[], "", (14, 16)),
     case(
@@ -193,6 +193,13 @@ const CASES: [Case; 18] = [
         &[],
         "1x9 0x120",
         (14, 16),
+    ),
+    case(
+        "FluxResourcesetOidcKeysStale",
+        "oidc_keys_current",
+        &[],
+        "1x9 0x120",
+        (19, 21),
     ),
     case("FluxResourcesetStoreDamaged", "damaged_rows", &[], "0x9 1x120", (9, 11)),
     // Restarts and writes of a day: no rule fires.

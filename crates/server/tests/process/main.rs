@@ -16,6 +16,7 @@ mod import;
 mod limits;
 mod logs_and_metrics;
 mod mirroring;
+mod oidc;
 mod postgres;
 mod seed;
 mod shared_database;

@@ -1,88 +1,57 @@
 //! The server that a mirror follows, over HTTP.
 
-use std::error::Error;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, USER_AGENT};
-use axum::http::{Request, StatusCode, Uri};
+use axum::http::{Request, StatusCode};
 use bytes::{Buf, Bytes};
 use fleet::log::{Head, Revision};
 use http_body_util::{BodyExt, Empty};
 use hyper::Response;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::proxy::matcher::Matcher;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
+use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tower::util::{BoxCloneSyncService, ServiceExt};
 
 use super::task::Trouble;
 use crate::app::follow::HEAD;
 use crate::config::{self, ConfigError, MirrorToken};
+use crate::outbound::{self, plain};
 
-/// How long a connection to the origin may take.
-const CONNECT: Duration = Duration::from_secs(10);
 /// How long the origin may take to begin its reply.
 const ANSWER: Duration = Duration::from_secs(30);
 /// The origin sends a comment every 15 s when there is nothing else. After this much silence the connection is dead.
 const SILENCE: Duration = Duration::from_secs(45);
-
-type Tcp = BoxCloneSyncService<Uri, TokioIo<TcpStream>, axum::BoxError>;
 
 #[derive(Debug)]
 pub(super) struct Origin {
     /// Without a slash at its end.
     url: String,
     token: MirrorToken,
-    client: Client<HttpsConnector<Tcp>, Empty<Bytes>>,
+    client: Client<outbound::Connector, Empty<Bytes>>,
     silence: Duration,
 }
 
 impl Origin {
     pub(super) fn new(url: &str, token: &MirrorToken, ca: &[CertificateDer<'static>]) -> Result<Self, ConfigError> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT));
-        let secure = url.starts_with("https:");
-        let proxy = url.parse().ok().filter(|_| secure);
-        let tcp = match proxy.and_then(|url: Uri| Matcher::from_env().intercept(&url)) {
-            None => BoxCloneSyncService::new(http.map_err(Into::into)),
-            Some(proxy) => {
-                let mut tunnel = Tunnel::new(proxy.uri().clone(), http);
-                if let Some(credentials) = proxy.basic_auth() {
-                    tunnel = tunnel.with_auth(credentials.clone());
-                }
-                BoxCloneSyncService::new(tunnel.map_err(Into::into))
-            }
-        };
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(config::untrusted)?
-            .with_root_certificates(trusted(secure, ca)?)
+            .with_root_certificates(outbound::trusted(url, ca).map_err(config::untrusted)?)
             .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
         Ok(Origin {
             url: url.to_owned(),
             token: token.clone(),
             // Each reply lasts long and has its own connection.
             client: Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(0)
-                .build(connector),
+                .build(outbound::connector(url, tls)),
             silence: SILENCE,
         })
     }
@@ -175,27 +144,6 @@ impl Origin {
                 .unwrap_or_default(),
         }
     }
-}
-
-/// The certificates to trust. The system's are slow to read, so plain HTTP does not read them.
-fn trusted(secure: bool, ca: &[CertificateDer<'static>]) -> Result<RootCertStore, ConfigError> {
-    let mut roots = RootCertStore::empty();
-    if secure {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    for certificate in ca {
-        roots.add(certificate.clone()).map_err(config::untrusted)?;
-    }
-    Ok(roots)
-}
-
-/// The root cause of an error. The errors around it only name places in the libraries.
-fn plain(error: &dyn Error) -> String {
-    let mut root = error;
-    while let Some(source) = root.source() {
-        root = source;
-    }
-    root.to_string()
 }
 
 /// The body of a long reply.

@@ -93,6 +93,7 @@ impl Serving {
             templates,
             openapi_file,
             tls,
+            oidc,
             ..
         } = settings;
         let Started { store, fleet, reached } = started;
@@ -105,11 +106,15 @@ impl Serving {
             }
             app.openapi_file = Some(text.into());
         }
+        app.oidc.clone_from(&oidc);
         app.stopping = Some(stop.subscribe());
         app.limit_streams(listening.max_connections / 4);
         app.mirror = following.as_ref().map(|following| following.status.clone());
         let app = Arc::new(app);
         tokio::spawn(tokens.follow());
+        if let Some(oidc) = oidc {
+            tokio::spawn(oidc.follow(app.metrics.oidc_keys_current.clone()));
+        }
         if let Some(tls) = tls {
             tokio::spawn(tls.follow(app.metrics.tls_usable.clone()));
         }

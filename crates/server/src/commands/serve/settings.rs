@@ -9,6 +9,7 @@ use fleet::identity::{Identity, Role};
 use crate::app::start;
 use crate::app::templates::Templates;
 use crate::auth::Environment;
+use crate::auth::oidc::Oidc;
 use crate::config::{Backend, Config, ConfigError, ConfigErrors, Mirror, MirrorOptions, Options};
 use crate::http::tls::Tls;
 
@@ -21,6 +22,8 @@ pub(super) struct Settings {
     pub(super) templates: Arc<Templates>,
     /// None: plain HTTP.
     pub(super) tls: Option<Arc<Tls>>,
+    /// None: no JWT is accepted.
+    pub(super) oidc: Option<Arc<Oidc>>,
     /// The text of OPENAPI_FILE.
     pub(super) openapi_file: Option<String>,
 }
@@ -39,19 +42,23 @@ impl Settings {
         let templates = problems.keep(Templates::load(config.templates_dir.as_deref()));
         let openapi_file = problems.keep(config.openapi_file.as_deref().map(read_openapi).transpose());
         let tls = problems.keep(config.tls.as_ref().map(Tls::load).transpose());
+        let oidc = problems.keep(config.oidc.as_ref().map(Oidc::new).transpose());
         // Identities of the store may take the place of these tokens. That is known when it is loaded.
         if !options.has_read_token() && (!problems.is_empty() || is_mirror || !may_have_callers(&config)) {
             problems.push(no_token());
         }
-        match (tokens, templates, openapi_file, tls) {
-            (Some(tokens), Some(templates), Some(openapi_file), Some(tls)) if problems.is_empty() => Ok(Settings {
-                config,
-                mirror,
-                tokens: Arc::new(tokens),
-                templates: Arc::new(templates),
-                tls: tls.map(Arc::new),
-                openapi_file,
-            }),
+        match (tokens, templates, openapi_file, tls, oidc) {
+            (Some(tokens), Some(templates), Some(openapi_file), Some(tls), Some(oidc)) if problems.is_empty() => {
+                Ok(Settings {
+                    config,
+                    mirror,
+                    tokens: Arc::new(tokens),
+                    templates: Arc::new(templates),
+                    tls: tls.map(Arc::new),
+                    oidc: oidc.map(Arc::new),
+                    openapi_file,
+                })
+            }
             _ => Err(problems),
         }
     }
@@ -60,7 +67,7 @@ impl Settings {
     pub(super) fn check_callers(&self, fleet: &Fleet) -> Result<(), ConfigError> {
         let is_admin = |identity: &Arc<Identity>| identity.role == Role::Admin && !identity.tokens.is_empty();
         match self.config.read_tokens.is_set()
-            || accepts_certificates(&self.config)
+            || accepts_others(&self.config)
             || fleet.identities().named().any(is_admin)
         {
             true => Ok(()),
@@ -82,11 +89,13 @@ fn may_have_callers(config: &Config) -> bool {
         Backend::Sqlite => start::store_exists(config),
         Backend::Postgres => true,
     };
-    may_have_identities || accepts_certificates(config)
+    may_have_identities || accepts_others(config)
 }
 
-fn accepts_certificates(config: &Config) -> bool {
-    config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+/// Whether callers without a token of ours can be known: by client certificates, or by JWTs.
+fn accepts_others(config: &Config) -> bool {
+    let accepts_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    accepts_certificates || config.oidc.is_some()
 }
 
 fn read_openapi(path: &Path) -> Result<String, ConfigError> {

@@ -49,8 +49,8 @@ pub fn document(kinds: &Kinds, mode: Mode) -> Value {
         "components": {
             "schemas": schemas::components(kinds, mode),
             "securitySchemes": {
-                "read": {"type": "http", "scheme": "bearer", "description": "AUTH_TOKEN, or any token that can write."},
-                "write": {"type": "http", "scheme": "bearer", "description": "CRUD_AUTH_TOKEN."},
+                "read": {"type": "http", "scheme": "bearer", "description": "AUTH_TOKEN, a token of an identity, a JWT of OIDC_ISSUER whose claims an identity has, or any token that can write."},
+                "write": {"type": "http", "scheme": "bearer", "description": "CRUD_AUTH_TOKEN, or a token or JWT of an identity that can write."},
             },
         },
         "tags": tags(kinds, mode),

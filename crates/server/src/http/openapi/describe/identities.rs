@@ -15,7 +15,8 @@ const TAG: &str = "identities";
 pub fn whoami(_: &Kinds) -> Operation {
     let roles = Role::ALL.map(Role::name);
     let properties = json!({
-        "id": described("The name of the caller: the actor of its changes in the log.", text()),
+        "id": described("The identity of the caller, or the name of its token in the environment.", text()),
+        "subject": described("Whom the caller's JWT names. The actor of its changes in the log is `id/subject`.", text()),
         "role": {"type": "string", "enum": roles},
         "scope": {"type": "object", "nullable": true, "description": "How far it reaches. Null: as far as its role."},
         "expires_at": {"type": "string", "format": "date-time", "nullable": true},
@@ -25,6 +26,19 @@ pub fn whoami(_: &Kinds) -> Operation {
         "The caller.",
         object(&["id", "role", "scope", "expires_at"], properties),
     )
+}
+
+pub fn discovery(_: &Kinds) -> Operation {
+    let login = json!({
+        "issuer": described("The issuer to log in to, by OpenID Connect.", text()),
+        "client_id": described("A public client, with PKCE.", text()),
+        "scopes": described("What to ask for, separated by blanks.", text()),
+    });
+    let mut login = object(&["issuer", "client_id", "scopes"], login);
+    login["nullable"] = true.into();
+    login["description"] = "Null: this server accepts no JWT.".into();
+    let summary = "How people log in to get a JWT. Public.";
+    Operation::new(TAG, "discovery", summary).answer(200, "How to log in.", object(&["login"], json!({"login": login})))
 }
 
 pub fn list_identities(_: &Kinds) -> Operation {
