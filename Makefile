@@ -28,6 +28,7 @@ demo-local: ## Start real clusters with the real Flux, without containers, and l
 test: lint verify deny firestone openapi ## Run every check that must pass before a merge.
 	scripts/debian.sh curl diff:diffutils awk:gawk git prometheus promtool:prometheus
 	scripts/postgres.sh
+	scripts/oidc-provider.sh
 	cargo test --workspace
 
 alerts: ## Test the alert rules and the dashboard with a real Prometheus that scrapes real servers (a part of `make test`).

@@ -7,7 +7,7 @@ use clap::{Args as _, Command, Subcommand};
 use crate::args::Global;
 use crate::commands::{
     apply, changes, completion, components, config, delete, demo, describe, diff, edit, export, get, history, identity,
-    inputs, kind, label, man, plan, redo, register, render, resource, rollback, token, undo, whoami,
+    inputs, kind, label, login, man, plan, redo, register, render, resource, rollback, token, undo, whoami,
 };
 use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
@@ -93,6 +93,11 @@ pub(crate) enum BuiltIn {
     /// Issue, list, rotate and revoke the tokens of identities and clusters
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Log in with your account, in a browser (OpenID Connect)
+    #[command(after_help = login::AFTER_HELP)]
+    Login(login::LoginArgs),
+    /// Forget the login of the context
+    Logout,
     /// Show who you are for the server: identity, role, scope, expiry
     Whoami(whoami::WhoamiArgs),
     /// Register a new cluster from the cluster itself, with the token of a join identity

@@ -240,6 +240,14 @@ impl Client {
         self.json(&self.send_get(right, "/whoami", None)?)
     }
 
+    /// How to log in. Needs no token, and sends none.
+    pub(crate) fn discovery(&self) -> Result<Value, ApiError> {
+        let url = self.url()?;
+        let has_certificate = self.access.tls().certificate.is_some();
+        let request = self.agent(url)?.get(format!("{url}/.well-known/flux-resourceset"));
+        self.json(&finish(url, has_certificate, request.call())?)
+    }
+
     /// The name of our write token in the log, and the revision of the server.
     pub(crate) fn writer(&self) -> Result<(Option<String>, u64), ApiError> {
         // No revision is after this one, so the reply has no records.

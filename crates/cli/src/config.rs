@@ -14,11 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::Chosen;
 use crate::error::{Code, Failure};
+use crate::login::{self, Login};
 use crate::process::{self, Capture};
 use crate::tls::TlsFiles;
 
 /// Where the rights come from if there is no token.
 const CERTIFICATE: &str = "the client certificate";
+
+/// Where the rights come from after a login.
+pub(crate) const LOGIN: &str = "the login of the context";
 
 const FOLDER: &str = "flux-resourceset";
 
@@ -58,6 +62,9 @@ pub(crate) struct Context {
     pub(crate) client_certificate: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_key: Option<PathBuf>,
+    /// What `login` keeps. It comes before the tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) login: Option<Login>,
 }
 
 impl Context {
@@ -124,7 +131,7 @@ pub(crate) fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Resu
 }
 
 /// The value of a variable that is set and not empty.
-fn set(name: &str) -> Option<String> {
+pub(crate) fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -172,6 +179,8 @@ enum Secret {
     Plain(String),
     File(PathBuf),
     Command(String),
+    /// The login of this context.
+    Login(String),
 }
 
 impl Secret {
@@ -184,6 +193,7 @@ impl Secret {
     fn reveal(&self, source: &str) -> Result<String, Failure> {
         let text = match self {
             Secret::Plain(text) => text.clone(),
+            Secret::Login(context) => login::token(context)?,
             Secret::File(path) => fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?,
             Secret::Command(line) => {
                 let failed = |detail| Failure::new(Code::Usage, format!("the token command `{line}` {detail}"));
@@ -228,6 +238,13 @@ impl Token {
         Token {
             secret: Secret::Plain(value),
             source: name.to_owned(),
+        }
+    }
+
+    fn of_login(context: &str) -> Token {
+        Token {
+            secret: Secret::Login(context.to_owned()),
+            source: format!("{LOGIN} \"{context}\""),
         }
     }
 }
@@ -276,17 +293,22 @@ impl Access {
             }
             same
         });
-        let read = context.and_then(|(name, c)| {
-            Some(Token {
-                secret: Secret::of(c.token.as_ref(), c.token_file.as_ref(), c.token_command.as_ref())?,
-                source: format!("the token of the context \"{name}\""),
+        let login = context.and_then(|(name, c)| c.login.as_ref().map(|_| Token::of_login(name)));
+        let read = login.clone().or_else(|| {
+            context.and_then(|(name, c)| {
+                Some(Token {
+                    secret: Secret::of(c.token.as_ref(), c.token_file.as_ref(), c.token_command.as_ref())?,
+                    source: format!("the token of the context \"{name}\""),
+                })
             })
         });
-        let write = context.and_then(|(name, c)| {
-            let (file, command) = (c.write_token_file.as_ref(), c.write_token_command.as_ref());
-            Some(Token {
-                secret: Secret::of(c.write_token.as_ref(), file, command)?,
-                source: format!("the write token of the context \"{name}\""),
+        let write = login.or_else(|| {
+            context.and_then(|(name, c)| {
+                let (file, command) = (c.write_token_file.as_ref(), c.write_token_command.as_ref());
+                Some(Token {
+                    secret: Secret::of(c.write_token.as_ref(), file, command)?,
+                    source: format!("the write token of the context \"{name}\""),
+                })
             })
         });
         let token_in = |name: &str| environment(name).map(|value| Token::of_environment(name, value));
@@ -342,6 +364,20 @@ impl Access {
 
     fn writer(&self) -> Option<&Token> {
         self.write.as_ref().or(self.read.as_ref())
+    }
+
+    /// Whether both tokens are those of a login.
+    pub(crate) fn is_logged_in(&self) -> bool {
+        let is_login = |token: Option<&Token>| {
+            matches!(
+                token,
+                Some(Token {
+                    secret: Secret::Login(_),
+                    ..
+                })
+            )
+        };
+        is_login(self.reader()) && is_login(self.writer())
     }
 
     /// Where the token for reading comes from.

@@ -4,6 +4,8 @@ use std::io;
 
 use serde_json::Value;
 
+use crate::config::LOGIN;
+
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -223,8 +225,12 @@ impl Problem {
 
     fn hint(&self) -> Option<String> {
         let hint = match (self.status, self.name.as_str()) {
+            (401, _) if self.token.starts_with(LOGIN) => "log in again: `flux-resourceset-cli login`",
             (401, _) => return Some(format!("check {}: the server does not accept it", self.token)),
             (403, "out-of-scope") => "`flux-resourceset-cli whoami` shows your scope",
+            (403, _) if self.token.starts_with(LOGIN) => {
+                "an admin can give your groups a role: `identity create --claim`"
+            }
             (403, _) if self.token.to_lowercase().contains("write") || self.token.contains("certificate") => {
                 "`flux-resourceset-cli whoami` shows your role"
             }

@@ -13,6 +13,7 @@ mod identities;
 mod kinds;
 mod kubernetes;
 mod log;
+mod login;
 mod output;
 mod plan;
 mod plan_file;

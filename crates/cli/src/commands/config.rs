@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::args::given;
 use crate::config::{Context, File, REDACTED, redacted};
 use crate::error::{Code, Failure};
+use crate::login::Login;
 use crate::output::{Printer, Table, Tone, cell};
 use crate::tls::TlsFiles;
 
@@ -142,12 +143,20 @@ fn redact(context: &mut Context) {
     for token in [&mut context.token, &mut context.write_token].into_iter().flatten() {
         *token = REDACTED.to_owned();
     }
+    if let Some(login) = &mut context.login {
+        login.id_token = REDACTED.to_owned();
+        login.refresh_token = login.refresh_token.take().map(|_| REDACTED.to_owned());
+    }
     context.url = redacted(&context.url);
 }
 
 fn set_context(printer: &Printer, mut file: File, tls: TlsFiles, args: SetContextArgs) -> Result<(), Failure> {
     let context = file.contexts.entry(args.name.clone()).or_default();
     if let Some(url) = args.url {
+        // A login is for one server.
+        if url != context.url {
+            context.login = None;
+        }
         context.url = url;
     }
     if context.url.is_empty() {
@@ -203,20 +212,24 @@ fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>, Failure> {
 }
 
 fn show(printer: &Printer, file: &File) -> Result<(), Failure> {
-    let how = |plain: bool, path: Option<&PathBuf>, command: Option<&String>| match (plain, path, command) {
-        (true, ..) => json!("kept"),
-        (_, Some(path), _) => json!(format!("file {}", path.display())),
-        (_, _, Some(command)) => json!(format!("command {command}")),
+    let how = |plain: bool, path: Option<&PathBuf>, command: Option<&String>, login: Option<&Login>| match (
+        login, plain, path, command,
+    ) {
+        (Some(_), ..) => json!("login"),
+        (_, true, ..) => json!("kept"),
+        (_, _, Some(path), _) => json!(format!("file {}", path.display())),
+        (_, _, _, Some(command)) => json!(format!("command {command}")),
         _ => Value::Null,
     };
     let contexts = file.contexts.iter().map(|(name, context)| {
+        let login = context.login.as_ref();
         json!({
             "name": name, "current": file.current_context.as_ref() == Some(name), "url": redacted(&context.url),
-            "token": how(context.token.is_some(), context.token_file.as_ref(), context.token_command.as_ref()),
+            "token": how(context.token.is_some(), context.token_file.as_ref(), context.token_command.as_ref(), login),
             "client_certificate": context.client_certificate,
             "certificate_authority": context.certificate_authority,
             "write_token":
-                how(context.write_token.is_some(), context.write_token_file.as_ref(), context.write_token_command.as_ref()),
+                how(context.write_token.is_some(), context.write_token_file.as_ref(), context.write_token_command.as_ref(), login),
         })
     });
     let contexts: Vec<Value> = contexts.collect();

@@ -18,6 +18,7 @@ pub(crate) mod identity;
 pub(crate) mod inputs;
 pub(crate) mod kind;
 pub(crate) mod label;
+pub(crate) mod login;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod redo;
@@ -71,6 +72,8 @@ pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Resul
         BuiltIn::Identity(command) => remote(&|session| identity::run(session, &command)),
         BuiltIn::Token(command) => remote(&|session| token::run(session, &command)),
         BuiltIn::Register(args) => remote(&|session| register::run(session, &args)),
+        BuiltIn::Login(args) => login::log_in(printer, global, &args),
+        BuiltIn::Logout => login::log_out(printer, global),
         BuiltIn::Whoami(args) => remote(&|session| whoami::run(session, &args)),
         BuiltIn::Demo(command) => remote(&|session| demo::run(session, &command)),
         BuiltIn::Components(command) => {

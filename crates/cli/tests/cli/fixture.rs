@@ -43,6 +43,15 @@ impl World {
         World::serving_in(home, &[("API_MODE", "crud"), ("CRUD_AUTH_TOKEN_FILE", "writers")])
     }
 
+    /// The demo, where the server accepts the JWTs of an issuer.
+    pub(crate) fn trusting(issuer: &str, audience: &str) -> World {
+        World::serving(&[
+            ("API_MODE", "crud"),
+            ("OIDC_ISSUER", issuer),
+            ("OIDC_AUDIENCE", audience),
+        ])
+    }
+
     /// The demo, where the server has these templates in place of the shipped ones.
     pub(crate) fn with_templates(text: &str) -> World {
         let home = tempfile::tempdir().unwrap();

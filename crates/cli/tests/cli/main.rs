@@ -15,6 +15,7 @@ mod hints;
 mod identities;
 mod kinds;
 mod kubectl;
+mod login;
 mod output;
 mod overrides;
 mod plans;
