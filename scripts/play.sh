@@ -88,6 +88,7 @@ remove() { # NAME: its clusters, then the definitions that they used
     # Without a terminal on stdin, the command does not ask.
     "$cli" cluster delete "$id" --confirm-removals 1 --reason "play: tidy up" -o json </dev/null >/dev/null
   done
+  "$cli" delete profile "$1" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
   "$cli" delete component "$1-web" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
   "$cli" delete namespace "$1-web" --ignore-not-found --reason "play: tidy up" -o json >/dev/null
 }
@@ -116,7 +117,7 @@ until [[ -n $name ]]; do
   candidate=$(printf 'play-%02d' "$number")
   taken "$candidate" || name=$candidate
 done
-dev=$name-dev prod=$name-prod
+dev=$name-dev prod=$name-prod next=$name-next
 
 step=0
 title() {
@@ -236,6 +237,16 @@ changed "$prod"
 title "Back to what a cluster was before its patch"
 fleet rollback --to "$((patched - 1))" --kind cluster --id "$dev" --yes --reason "no patches in dev"
 changed "$dev"
+
+title "A cluster gets what its labels say"
+say "A profile brings its references to every cluster that its selector matches, also to those that join later."
+fleet profile create "$name" --selector "play=$name"
+fleet profile add "$name" "component/$name-web" "namespace/$name-web" --dry-run
+fleet profile add "$name" "component/$name-web" "namespace/$name-web"
+fleet cluster create "$next" --cluster-dns "$next.example.com" --environment qa --label "$label" --label "play=$name"
+say "Nothing is written on the new cluster, and it has everything:"
+changed "$next"
+fleet cluster explain "$next" "namespace/$name-web"
 
 title "Who did what, and why"
 log='{range .items[*]}{.revision} {.actor}: {.reason}{"\n"}{end}'

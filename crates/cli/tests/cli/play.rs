@@ -78,14 +78,23 @@ fn a_fleet_lives_and_nothing_is_left() {
     );
     has("8. Back to what", &["\n  -  valuesFrom:\n"]);
     has(
-        "9. Who did what",
+        "9. A cluster gets what",
+        &[
+            "profiles/play-01 created",
+            "this reaches no cluster",
+            "\n  +kind: HelmRelease\n",
+            "play-01-next (profiles: play-01)",
+        ],
+    );
+    has(
+        "10. Who did what",
         &[
             " write: podinfo 6.7.1\n",
             "~ platform_components/play-01-web\n    /oci_tag: \"6.7.0\" -> \"6.7.1\"",
         ],
     );
     has(
-        "10. A cluster is decommissioned",
+        "11. A cluster is decommissioned",
         &["HTTP 200\n  {\"inputs\":[]}\n", "\n  -kind: Namespace\n"],
     );
     let wide: Vec<&str> = told

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use imbl::OrdSet;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -18,7 +17,7 @@ use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, Kind, PROFILES, RELEASED_NAMES
 use crate::log::Change;
 use crate::profile::Baseline;
 use crate::released::{self, Remembered};
-use crate::snapshot::{Cluster, ClusterHead, Definitions, Fleet};
+use crate::snapshot::{Cluster, ClusterHead, ClusterSets, Definitions, Fleet};
 
 pub(super) struct Comparison<'a> {
     before: &'a Fleet,
@@ -131,7 +130,7 @@ impl<'a> Comparison<'a> {
                     .iter()
                     .flat_map(|id| [before, after].map(|fleet| fleet.cluster(id)));
                 names.extend(clusters.flatten().map(|cluster| cluster.head().dns_key.clone()));
-                BTreeSet::new()
+                Vec::new()
             }
             false => placed,
         };
@@ -301,7 +300,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Compares what changed profiles mean for the clusters that match them. Names in `compared` are done already.
-    fn compare_placed(&mut self, clusters: &BTreeSet<Arc<str>>, compared: &BTreeSet<Arc<str>>) {
+    fn compare_placed(&mut self, clusters: &[Arc<str>], compared: &BTreeSet<Arc<str>>) {
         let mut placed = Placed::new(self.before, self.after, self.detail);
         for id in clusters {
             let (Some(old), Some(new)) = (self.before.cluster(id), self.after.cluster(id)) else {
@@ -389,10 +388,14 @@ impl<'a> ChangedDefinitions<'a> {
     }
 
     /// The clusters that refer to any of them, before or after, themselves or by a profile.
-    fn users(&self, before: &Fleet, after: &Fleet) -> OrdSet<Arc<str>> {
+    fn users(&self, before: &Fleet, after: &Fleet) -> Vec<Arc<str>> {
         let kind = &self.sides[1].0.name;
-        let ids = self.ids.iter();
-        OrdSet::unions(ids.flat_map(|id| [before.users(kind, id), after.users(kind, id)]))
+        let mut users = ClusterSets::default();
+        for id in self.ids {
+            before.add_users(kind, id, &mut users);
+            after.add_users(kind, id, &mut users);
+        }
+        users.sorted()
     }
 
     /// Whether Flux may make other objects of the inputs. Any field of a rule counts: a cluster may override the other fields, so

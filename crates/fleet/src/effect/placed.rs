@@ -16,8 +16,8 @@ use crate::inputs::reference_id;
 use crate::json::{Fields, Json};
 use crate::kind::{CLUSTERS, Kind, PROFILES};
 use crate::log::Change;
-use crate::profile::{Differences, KnownDifferences};
-use crate::snapshot::{Cluster, Fleet};
+use crate::profile::{Baseline, Differences, KnownDifferences};
+use crate::snapshot::{Cluster, ClusterSets, Fleet};
 
 /// Compares clusters that got other profiles, or profiles with other content.
 pub(super) struct Placed<'a> {
@@ -201,50 +201,71 @@ fn pick_references(fields: &Fields<'_>, array: &str, ids: &BTreeSet<String>) -> 
         .collect()
 }
 
-/// The clusters that match a changed profile, before or after, and those that are written: their profiles may differ.
-fn concerned(before: &Fleet, after: &Fleet, changes: &[Change]) -> BTreeSet<Arc<str>> {
-    let mut concerned = with_changed_profiles(before, after, changes);
-    if !before.profiles().is_empty() || !after.profiles().is_empty() {
-        let written = changes.iter().filter(|change| &*change.kind == CLUSTERS);
-        concerned.extend(written.map(|change| change.id.clone()));
-    }
-    concerned
-}
-
 /// The clusters that match a changed profile, before or after.
-pub(super) fn with_changed_profiles(before: &Fleet, after: &Fleet, changes: &[Change]) -> BTreeSet<Arc<str>> {
-    let profiles = changes.iter().filter(|change| &*change.kind == PROFILES);
-    let members = profiles.flat_map(|change| {
-        let fleets = [before, after].into_iter();
-        fleets.flat_map(|fleet| fleet.profiles().members(&change.id))
-    });
-    members.collect()
+pub(super) fn with_changed_profiles(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<Arc<str>> {
+    let mut members = ClusterSets::default();
+    for change in changes.iter().filter(|change| &*change.kind == PROFILES) {
+        for fleet in [before, after] {
+            members.add_all(&fleet.profiles().members(&change.id));
+        }
+    }
+    members.sorted()
 }
 
-/// Which clusters enter and leave which profile, by id.
+/// Which clusters enter and leave which profile, by id. Only those that match a changed profile, and those that are written, can.
 pub(super) fn memberships(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<Membership> {
+    if before.profiles().is_empty() && after.profiles().is_empty() {
+        return Vec::new();
+    }
+    let mut concerned = with_changed_profiles(before, after, changes);
+    let written = changes.iter().filter(|change| &*change.kind == CLUSTERS);
+    concerned.extend(written.map(|change| change.id.clone()));
+    concerned.sort_unstable();
+    concerned.dedup();
     let mut found: BTreeMap<Arc<str>, Membership> = BTreeMap::new();
-    for id in concerned(before, after, changes) {
-        let [old, new] = [before, after].map(|fleet| {
-            let profiles = fleet
+    let mut known: HashMap<[usize; 2], Moved> = HashMap::new();
+    for id in concerned {
+        let sides = [before, after].map(|fleet| {
+            fleet
                 .cluster(&id)
-                .map_or(&[][..], |cluster| cluster.merged_profiles().profiles());
-            let ids: BTreeSet<&Arc<str>> = profiles.iter().map(|profile| profile.id()).collect();
-            ids
+                .map_or(Baseline::none(), |cluster| cluster.merged_profiles())
         });
-        let mut of = |profile: &Arc<str>, entered: bool| {
-            let membership = found.entry(profile.clone()).or_insert_with(|| Membership {
-                profile: profile.clone(),
-                entered: Vec::new(),
-                left: Vec::new(),
-            });
-            match entered {
-                true => membership.entered.push(id.clone()),
-                false => membership.left.push(id.clone()),
+        let key = sides.map(|baseline| std::ptr::from_ref(baseline).addr());
+        let moved = known.entry(key).or_insert_with(|| Moved::between(sides));
+        for (profiles, entered) in [(&moved.entered, true), (&moved.left, false)] {
+            for profile in profiles {
+                let membership = found.entry(profile.clone()).or_insert_with(|| Membership {
+                    profile: profile.clone(),
+                    entered: Vec::new(),
+                    left: Vec::new(),
+                });
+                let clusters = if entered {
+                    &mut membership.entered
+                } else {
+                    &mut membership.left
+                };
+                clusters.push(id.clone());
             }
-        };
-        new.difference(&old).for_each(|profile| of(profile, true));
-        old.difference(&new).for_each(|profile| of(profile, false));
+        }
     }
     found.into_values().collect()
+}
+
+/// The profiles that one of two baselines has and the other does not.
+struct Moved {
+    entered: Vec<Arc<str>>,
+    left: Vec<Arc<str>>,
+}
+
+impl Moved {
+    fn between(sides: [&Baseline; 2]) -> Moved {
+        let [old, new] = sides.map(|baseline| {
+            let ids = baseline.profiles().iter().map(|profile| profile.id().clone());
+            ids.collect::<BTreeSet<_>>()
+        });
+        Moved {
+            entered: new.difference(&old).cloned().collect(),
+            left: old.difference(&new).cloned().collect(),
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod explain;
 mod propose;
 mod warnings;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
@@ -24,6 +25,7 @@ use crate::inputs::{reference_id, references};
 use crate::json::Json;
 use crate::kind::{Kind, Kinds};
 use crate::selector::Selector;
+use crate::snapshot::ClusterSets;
 
 /// A profile, parsed: there are few of them, and each is merged into many replies.
 #[derive(Debug)]
@@ -98,10 +100,9 @@ impl Profiles {
         self.by_id.len()
     }
 
-    /// The clusters that match a profile, sorted by id.
-    pub fn members(&self, profile: &str) -> OrdSet<Arc<str>> {
-        let groups = self.groups.values().filter(|group| group.baseline.has(profile));
-        OrdSet::unions(groups.map(|group| group.members.clone()))
+    /// The clusters that match a profile.
+    pub fn members(&self, profile: &str) -> ClusterSets {
+        self.of_groups(|baseline| baseline.has(profile))
     }
 
     /// How many clusters match a profile.
@@ -116,17 +117,26 @@ impl Profiles {
     }
 
     /// The clusters that match a profile that refers to a definition.
-    pub fn users(&self, kind: &Kind, id: &str) -> OrdSet<Arc<str>> {
-        let profiles = self.referring_to(kind, id);
-        OrdSet::unions(profiles.map(|profile| self.members(profile.id())))
+    pub(crate) fn users(&self, kind: &Kind, id: &str) -> ClusterSets {
+        self.matching_any(self.referring_to(kind, id))
     }
 
     /// The clusters that match a profile that refers to any definition of a kind.
-    pub(crate) fn all_users(&self, kind: &Kind) -> OrdSet<Arc<str>> {
-        let profiles = self
-            .iter()
-            .filter(|profile| !references(kind, profile.value()).is_empty());
-        OrdSet::unions(profiles.map(|profile| self.members(profile.id())))
+    pub(crate) fn all_users(&self, kind: &Kind) -> ClusterSets {
+        self.matching_any(
+            self.iter()
+                .filter(|profile| !references(kind, profile.value()).is_empty()),
+        )
+    }
+
+    fn matching_any<'a>(&self, profiles: impl Iterator<Item = &'a Arc<Profile>>) -> ClusterSets {
+        let ids: BTreeSet<&Arc<str>> = profiles.map(|profile| profile.id()).collect();
+        self.of_groups(|baseline| baseline.profiles().iter().any(|profile| ids.contains(profile.id())))
+    }
+
+    fn of_groups(&self, is_wanted: impl Fn(&Baseline) -> bool) -> ClusterSets {
+        let groups = self.groups.values().filter(|group| is_wanted(&group.baseline));
+        groups.map(|group| &group.members).collect()
     }
 
     /// All profiles in the order of the merge: by ascending priority, then by id.
@@ -175,12 +185,19 @@ impl Profiles {
         Some(group.baseline.clone())
     }
 
+    /// Whether a baseline is that of these profiles, as they are now.
+    pub(crate) fn is_current(&self, baseline: &Arc<Baseline>, profiles: &[Arc<Profile>]) -> bool {
+        let own = baseline.profiles();
+        let same = own.len() == profiles.len() && own.iter().zip(profiles).all(|(one, other)| Arc::ptr_eq(one, other));
+        let group = || self.groups.get(&baseline.key());
+        same && group().is_some_and(|group| Arc::ptr_eq(&group.baseline, baseline))
+    }
+
     /// Forgets the groups that have one of these profiles, and gives their clusters: each must join again.
-    pub(crate) fn dissolve(&mut self, is_changed: impl Fn(&Arc<str>) -> bool) -> OrdSet<Arc<str>> {
-        let (changed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.groups)
-            .into_iter()
-            .partition(|(key, _)| key.iter().any(&is_changed));
-        self.groups = kept.into_iter().collect();
-        OrdSet::unions(changed.into_iter().map(|(_, group)| group.members))
+    pub(crate) fn dissolve(&mut self, is_changed: impl Fn(&Arc<str>) -> bool) -> ClusterSets {
+        let is_changed = |key: &Key| key.iter().any(&is_changed);
+        let changed: Vec<Key> = self.groups.keys().filter(|key| is_changed(key)).cloned().collect();
+        let groups: Vec<Group> = changed.iter().filter_map(|key| self.groups.remove(key)).collect();
+        groups.iter().map(|group| &group.members).collect()
     }
 }

@@ -36,50 +36,49 @@ enum Compiled {
 impl Matcher {
     /// Reads the document once at most, and its labels once at most.
     pub fn matches(&self, cluster: &Cluster) -> bool {
-        let head = cluster.head();
-        let mut document = Document::Unread;
+        self.matches_subject(&mut Subject::new(cluster))
+    }
+
+    /// The same for a cluster that several matchers are tried on.
+    pub(crate) fn matches_subject(&self, subject: &mut Subject<'_>) -> bool {
+        let head = subject.cluster.head();
         self.tests.iter().all(|(source, test)| match source {
-            Source::Id => test.holds(Some(&cluster.document().id)),
+            Source::Id => test.holds(Some(&head.document.id)),
             Source::Environment => test.holds(Some(&head.environment)),
             Source::Name => test.holds(Some(&head.name)),
             Source::Dns => test.holds(Some(&head.dns_key)),
-            Source::Field(key) => test.holds_for_json(document.read(cluster).field(key)),
-            Source::Label(key) => test.holds_for_json(document.read(cluster).label(key)),
+            Source::Field(key) => test.holds_for_json(subject.field(key)),
+            Source::Label(key) => test.holds_for_json(subject.label(key)),
         })
     }
 }
 
-/// The texts of a cluster's fields, read when the first test needs them.
-enum Document<'a> {
-    Unread,
-    Read {
-        fields: Fields<'a>,
-        labels: Option<Fields<'a>>,
-    },
+/// A cluster, and the texts of its fields, read when the first test needs them.
+pub(crate) struct Subject<'a> {
+    cluster: &'a Cluster,
+    fields: Option<Fields<'a>>,
+    labels: Option<Fields<'a>>,
 }
 
-impl<'a> Document<'a> {
-    fn read(&mut self, cluster: &'a Cluster) -> &mut Self {
-        if let Document::Unread = self {
-            let fields = cluster.document().body.fields().unwrap_or_default();
-            *self = Document::Read { fields, labels: None };
+impl<'a> Subject<'a> {
+    pub(crate) fn new(cluster: &'a Cluster) -> Self {
+        Subject {
+            cluster,
+            fields: None,
+            labels: None,
         }
-        self
     }
 
-    fn field(&self, key: &str) -> Option<&'a str> {
-        match self {
-            Document::Unread => None,
-            Document::Read { fields, .. } => fields.text(key),
-        }
+    fn field(&mut self, key: &str) -> Option<&'a str> {
+        let read = || self.cluster.document().body.fields().unwrap_or_default();
+        self.fields.get_or_insert_with(read).text(key)
     }
 
     fn label(&mut self, key: &str) -> Option<&'a str> {
-        let Document::Read { fields, labels } = self else {
-            return None;
-        };
-        let labels = labels.get_or_insert_with(|| fields.text("labels").and_then(Fields::of).unwrap_or_default());
-        labels.text(key)
+        if self.labels.is_none() {
+            self.labels = Some(self.field("labels").and_then(Fields::of).unwrap_or_default());
+        }
+        self.labels.as_ref()?.text(key)
     }
 }
 

@@ -10,6 +10,7 @@ use imbl::OrdSet;
 use serde_json::Value;
 
 pub use self::matcher::Matcher;
+pub(crate) use self::matcher::Subject;
 use self::parser::Parser;
 use crate::nearest::did_you_mean;
 use crate::refusal::quote;

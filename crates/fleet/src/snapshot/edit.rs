@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::{OrdMap, OrdSet};
+use imbl::OrdMap;
 use serde_json::Value;
 
 use super::labels::Labels;
 use super::profiles::Unsettled;
-use super::{Cluster, Fleet};
+use super::{Cluster, ClusterSets, Fleet};
 use crate::document::Document;
 use crate::identity::IDENTITIES;
 use crate::inputs::{reference_id, references};
@@ -21,7 +21,7 @@ pub(crate) struct Edit {
     pub(crate) fleet: Fleet,
     kinds_changed: bool,
     /// Per kind, the clusters whose cached reply is out of date.
-    dirty: BTreeMap<Arc<str>, OrdSet<Arc<str>>>,
+    dirty: BTreeMap<Arc<str>, ClusterSets>,
     /// Clusters whose DNS name belonged to another cluster when they were put.
     waiting: Vec<Arc<str>>,
     pub(super) unsettled: Unsettled,
@@ -106,8 +106,8 @@ impl Edit {
                 Some(old) if old.etag == kind.etag => {}
                 Some(old) if old.references == kind.references => {
                     let dirty = self.dirty.entry(kind.name.clone()).or_default();
-                    dirty.extend(definitions[&kind.name].all_users());
-                    dirty.extend(self.fleet.profiles.all_users(kind));
+                    dirty.add(&definitions[&kind.name].all_users());
+                    dirty.add_all(&self.fleet.profiles.all_users(kind));
                     // Clusters keep the labels that inputs carry.
                     must_index |= old.flux.cluster_labels != kind.flux.cluster_labels;
                 }
@@ -175,15 +175,9 @@ impl Edit {
                         "the store has \"{id}\" of the kind \"{kind}\", which does not exist"
                     ));
                 };
-                let mut users = definitions.users_of(&id);
                 definitions.put(id.clone(), after, value);
-                if let Some(kind) = self.fleet.kinds.get(kind).filter(|_| !self.fleet.profiles.is_empty()) {
-                    users = users.union(self.fleet.profiles.users(kind, &id));
-                }
-                if !users.is_empty() {
-                    let dirty = self.dirty.entry(kind.into()).or_default();
-                    *dirty = std::mem::take(dirty).union(users);
-                }
+                let dirty = self.dirty.entry(kind.into()).or_default();
+                self.fleet.add_users(kind, &id, dirty);
             }
         }
         Ok(())
@@ -209,7 +203,7 @@ impl Edit {
         let document = Document::new(id.clone(), body);
         let mut cluster = Cluster::new(document, &value, &self.fleet.kinds, baseline);
         if !self.fleet.profiles.is_empty() {
-            self.unsettled.clusters.push(id.clone());
+            self.unsettled.clusters.insert(id.clone());
         }
         if let (Some(old), Some(old_value)) = (&old, &old_value) {
             cluster.keep_replies(&value, old, old_value, &self.fleet.kinds);
@@ -283,7 +277,7 @@ impl Edit {
     }
 
     /// The clusters whose reply changed because of a definition or a kind and not their own document, per kind.
-    pub(crate) fn dirty(&self) -> &BTreeMap<Arc<str>, OrdSet<Arc<str>>> {
+    pub(crate) fn dirty(&self) -> &BTreeMap<Arc<str>, ClusterSets> {
         &self.dirty
     }
 
@@ -304,7 +298,7 @@ impl Edit {
             ));
         }
         for (kind, ids) in std::mem::take(&mut self.dirty) {
-            for id in ids {
+            for id in ids.sorted() {
                 let Some(cluster) = self.fleet.clusters.get(&id) else {
                     continue;
                 };

@@ -4,6 +4,7 @@
 //! for as long as it needs.
 
 mod cluster;
+mod cluster_sets;
 mod definitions;
 mod edit;
 mod labels;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use imbl::{HashMap, OrdMap, OrdSet};
 
 pub use self::cluster::{Cluster, ClusterHead, unique_of};
+pub use self::cluster_sets::ClusterSets;
 pub use self::definitions::{Definition, Definitions};
 pub(crate) use self::edit::Edit;
 use self::labels::Labels;
@@ -179,16 +181,19 @@ impl Fleet {
         &self.profiles
     }
 
-    /// The clusters that may have a definition: by a reference of their own, or by a profile. Sorted by id.
-    pub fn users(&self, kind: &str, id: &str) -> OrdSet<Arc<str>> {
-        let own = self
-            .definitions
-            .get(kind)
-            .map(|all| all.users_of(id))
-            .unwrap_or_default();
-        match self.kinds.get(kind) {
-            Some(kind) if !self.profiles.is_empty() => own.union(self.profiles.users(kind, id)),
-            _ => own,
+    /// The clusters that may have a definition: by a reference of their own, or by a profile.
+    pub fn users(&self, kind: &str, id: &str) -> ClusterSets {
+        let mut users = ClusterSets::default();
+        self.add_users(kind, id, &mut users);
+        users
+    }
+
+    pub(crate) fn add_users(&self, kind: &str, id: &str, users: &mut ClusterSets) {
+        if let Some(definitions) = self.definitions.get(kind) {
+            users.add(&definitions.users_of(id));
+        }
+        if let Some(kind) = self.kinds.get(kind).filter(|_| !self.profiles.is_empty()) {
+            users.add_all(&self.profiles.users(kind, id));
         }
     }
 
@@ -305,7 +310,7 @@ impl Fleet {
             }
         }
         found.into_iter().map(|(kind, id)| {
-            let users = self.users(&kind, &id).len();
+            let users = self.users(&kind, &id).sorted().len();
             (kind, id, users)
         })
     }

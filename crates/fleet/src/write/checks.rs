@@ -168,7 +168,7 @@ impl Draft<'_> {
             .collect();
         let members = referring
             .iter()
-            .flat_map(|profile| self.now().profiles().members(profile.id()));
+            .flat_map(|profile| self.now().profiles().members(profile.id()).sorted());
         let users: BTreeSet<Arc<str>> = own.cloned().chain(members).collect();
         let users: Vec<String> = users.iter().map(ToString::to_string).collect();
         let profiles: Vec<&str> = referring.iter().map(|profile| &**profile.id()).collect();
@@ -303,7 +303,7 @@ impl Draft<'_> {
             };
             let by_definition = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
             let blamed = by_definition.unwrap_or_else(|| self.blame(KINDS, name, ""));
-            for id in clusters {
+            for id in &clusters.sorted() {
                 check(id, kind, &|| blamed.clone());
             }
         }

@@ -195,7 +195,7 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
         view.insert(format!("explanation {id}"), explanation.unwrap());
     }
     for profile in fleet.profiles().iter() {
-        let members = format!("{:?}", fleet.profiles().members(profile.id()));
+        let members = format!("{:?}", fleet.profiles().members(profile.id()).sorted());
         view.insert(format!("members {}", profile.id()), members);
     }
     view
