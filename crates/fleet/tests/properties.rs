@@ -11,7 +11,7 @@ use fleet::Fleet;
 use fleet::budget::Recent;
 use fleet::effect::Effect;
 use fleet::history::{Back, Rewind, Scope, WayBack};
-use fleet::identity::{OperatorScope, Reach};
+use fleet::identity::{IDENTITIES, OperatorScope, Reach, Time, Token, cluster_of};
 use fleet::inputs::MAX_REPLY_BYTES;
 use fleet::json::Json;
 use fleet::judge::{Confirmation, Guard};
@@ -1409,6 +1409,22 @@ fn is_inside(fleet: &Fleet, scope: &OperatorScope, id: &str) -> bool {
     }
 }
 
+/// The fleet with a token for each cluster that has none.
+fn with_tokens(fleet: &Fleet, made: &mut u64) -> Fleet {
+    let without = |id: &&Arc<str>| fleet.identities().get(&format!("cluster:{id}")).is_none();
+    let issue = |id: &Arc<str>| {
+        *made += 1;
+        let token = Token::new(Token::digest_of(&made.to_be_bytes()), Time::from_seconds(0), None);
+        let id = format!("cluster:{id}");
+        Operation::new(IDENTITIES, Verb::IssueToken { id, token })
+    };
+    let operations: Vec<_> = fleet.clusters().keys().filter(without).map(issue).collect();
+    match operations.is_empty() {
+        true => fleet.clone(),
+        false => common::commit(fleet, &operations, Rules::default()).unwrap().0,
+    }
+}
+
 /// What a scope allows, from the replies and the documents before and after, and not from the effect.
 fn stays_inside(before: &Fleet, after: &Fleet, changes: &[Change], scope: &OperatorScope) -> bool {
     let both = |id: &str| is_inside(before, scope, id) && is_inside(after, scope, id);
@@ -1442,6 +1458,13 @@ fn stays_inside(before: &Fleet, after: &Fleet, changes: &[Change], scope: &Opera
         "clusters" => both(&change.id),
         "decommissions" | "released_names" => follows(change),
         "profiles" if !within(change) => false,
+        IDENTITIES => {
+            let cluster = cluster_of(&change.id).unwrap();
+            let mut ended = changes.iter().filter(|change| &*change.kind == "decommissions");
+            let is_its_name = |body: &Json| body.parse()["cluster_id"] == cluster;
+            written.contains(cluster) && both(cluster)
+                || ended.any(|change| change.before.as_ref().is_some_and(is_its_name) && follows(change))
+        }
         kind => scope.kinds.iter().any(|own| own == kind),
     };
     let paths: BTreeSet<_> = [before, after]
@@ -1472,8 +1495,9 @@ proptest! {
     /// nothing within it is refused.
     #[test]
     fn an_operator_changes_everything_within_its_scope_and_nothing_beyond(history in vec((batch(), scope()), 12..24)) {
-        let mut fleet = populated();
+        let (mut fleet, mut made) = (populated(), 0);
         for (operations, scope) in &history {
+            fleet = with_tokens(&fleet, &mut made);
             let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
             let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
             let reach = [Reach::Everything, Reach::Within(Arc::new(scope.clone()))];

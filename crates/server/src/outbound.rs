@@ -44,12 +44,18 @@ pub(crate) fn connector(url: &str, tls: ClientConfig) -> Connector {
         .wrap_connector(tcp)
 }
 
-/// The certificates to trust: the system's, and those of `ca`. The system's are slow to read, so plain HTTP does not read them.
-pub(crate) fn trusted(url: &str, ca: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {
+/// The certificates that the system trusts. They are slow to read, so plain HTTP does not read them.
+pub(crate) fn system_roots(url: &str) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     if is_secure(url) {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
+    roots
+}
+
+/// The certificates to trust: the system's, and those of `ca`.
+pub(crate) fn trusted(url: &str, ca: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {
+    let mut roots = system_roots(url);
     for certificate in ca {
         roots.add(certificate.clone())?;
     }

@@ -107,7 +107,9 @@ impl Judge<'_> {
         match &*change.kind {
             CLUSTERS => self.has_cluster(&change.id),
             KINDS => false,
-            IDENTITIES => cluster_of(&change.id).is_some_and(|cluster| self.has_cluster(cluster)),
+            IDENTITIES => {
+                cluster_of(&change.id).is_some_and(|cluster| self.has_cluster(cluster) || self.took_name_of(cluster))
+            }
             kind if name_record(kind).is_some() => self.has_name(kind, &change.id),
             PROFILES if !self.has_profile(&change.id) => false,
             kind => self.scope.kinds.iter().any(|own| own == kind),
@@ -134,6 +136,19 @@ impl Judge<'_> {
                 _ => true,
             });
         exists && in_scope
+    }
+
+    /// Whether a decommissioned cluster lost its identity because the write gives its DNS name to another cluster. That cluster is
+    /// judged itself.
+    fn took_name_of(&self, cluster: &str) -> bool {
+        let [before, after] = self.fleets;
+        let is_its_name = |dns: &&Arc<str>| before.decommissioned_cluster(dns).as_deref() == Some(cluster);
+        let mut names = before.decommissions().keys().filter(is_its_name).peekable();
+        names.peek().is_some()
+            && names.all(|dns| {
+                let taker = after.cluster_at(dns);
+                taker.is_some_and(|taker| self.written.contains(&taker.document().id))
+            })
     }
 
     /// Whether the record of a DNS name follows from a cluster that the write changes. That cluster is judged itself.

@@ -139,6 +139,10 @@ impl Check<'_> {
             let holds = text.as_deref().is_none_or(is_label);
             self.expect(holds, setting, "must be lower-case letters, digits and dashes");
         }
+        if let Some(path) = &self.draft.names.path {
+            let holds = !names::RESERVED_PATHS.contains(&path.as_str());
+            self.expect(holds, "path", format!("\"{path}\" is reserved: clusters report there"));
+        }
         let holds = flux.singular.as_deref().is_none_or(names::well_formed);
         self.expect(holds, "singular", "must be lower-case letters, digits and underscores");
         if let Some(array) = &self.draft.names.references {

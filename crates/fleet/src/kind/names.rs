@@ -43,6 +43,9 @@ const RESERVED: [&str; 33] = [
     "whoami",
 ];
 
+/// Flux paths that a kind may not have: clusters report there.
+pub(super) const RESERVED_PATHS: [&str; 3] = ["changed", "events", "report"];
+
 /// The name of a kind (the plural), from its document.
 pub fn name_of(document: &Value) -> Result<String, Violation> {
     let Some(kind) = document.get("kind").and_then(Value::as_str) else {

@@ -172,12 +172,17 @@ impl Draft<'_> {
             self.touched_ids(DECOMMISSIONS)
                 .filter_map(|dns| self.base.decommissioned_cluster(dns)),
         );
+        // Most clusters that go are decommissioned by this write: looking through all decommissions for each would take long.
+        let decommissioned: BTreeSet<Arc<str>> = self
+            .touched_ids(DECOMMISSIONS)
+            .filter_map(|dns| self.now().decommissioned_cluster(dns))
+            .collect();
         for cluster in clusters {
             let id: Arc<str> = format!("{CLUSTER_PREFIX}{cluster}").into();
             let Some(identity) = self.now().identities().get(&id) else {
                 continue;
             };
-            if !self.may_poll(&cluster) {
+            if !decommissioned.contains(&cluster) && !self.may_poll(&cluster) {
                 self.put(IDENTITIES, id, None)?;
             } else if self.is_created_anew(&cluster) {
                 self.keep_new_tokens(&identity)?;

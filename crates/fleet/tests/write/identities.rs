@@ -143,6 +143,14 @@ fn a_wrong_document_is_refused_at_its_place() {
 #[test]
 fn a_change_keeps_tokens_and_never_the_role() {
     let fleet = created(&small(), json!({"id": "ann", "role": "reader"}));
+    let shown = fleet.identities().get("ann").unwrap().shown();
+    assert_eq!(shown, json!({"id": "ann", "role": "reader"}));
+    let first = Verb::Merge {
+        on: Target::Id("ann".into()),
+        form: Form::Merge,
+        value: json!({"description": "without a token"}),
+    };
+    let (fleet, _) = on_identities(&fleet, first).unwrap();
     let fleet = issued(&fleet, "ann", "secret");
     let id = || "ann".to_owned();
     let put = |value: Value| Verb::Replace { id: id(), value };
@@ -301,6 +309,86 @@ fn the_identity_of_a_cluster_lives_while_the_cluster_or_its_decommission_does() 
 }
 
 #[test]
+fn a_cluster_polls_the_name_that_it_has_and_those_that_it_was_decommissioned_with() {
+    let fleet = issued(&small(), "cluster:one", "secret");
+    let renamed = accept(
+        &fleet,
+        json!([merge("clusters", "one", json!({"cluster_dns": "new.example.com"}))]),
+    );
+    assert_eq!(holder(&renamed, "secret").as_deref(), Some("cluster one"));
+    assert!(renamed.is_name_of("new.example.com", "one"));
+    assert!(!renamed.is_name_of("one.example.com", "one"), "a name that it gave up");
+    let gone = accept(&renamed, json!([delete("clusters", "one")]));
+    assert!(gone.is_name_of("new.example.com", "one") && !gone.is_name_of("one.example.com", "one"));
+    let again = accept(
+        &gone,
+        json!([create(
+            "clusters",
+            cluster("one", json!({"cluster_dns": "third.example.com"}))
+        )]),
+    );
+    assert!(again.is_name_of("third.example.com", "one") && again.is_name_of("new.example.com", "one"));
+    assert!(!again.is_name_of("two.example.com", "one"));
+}
+
+#[test]
+fn an_id_that_is_used_again_has_the_tokens_of_that_write_only() {
+    let fleet = issued(&small(), "cluster:one", "secret");
+    // Deleted and created in one write: it never was away, and the log has one update.
+    let replaced = accept(
+        &fleet,
+        json!([
+            delete("clusters", "one"),
+            create("clusters", cluster("one", json!({"cluster_dns": "new.example.com"}))),
+        ]),
+    );
+    assert_eq!(holder(&replaced, "secret").as_deref(), Some("cluster one"));
+    let gone = accept(&fleet, json!([delete("clusters", "one")]));
+    let operations = [
+        Operation::new(
+            "clusters",
+            Verb::Create {
+                id: None,
+                value: cluster("one", json!({"cluster_dns": "new.example.com"})),
+            },
+        ),
+        Operation::new(
+            IDENTITIES,
+            Verb::IssueToken {
+                id: "cluster:one".into(),
+                token: token("newer"),
+            },
+        ),
+    ];
+    let (again, record) = commit(&gone, &operations, Rules::default()).unwrap();
+    assert_eq!(holder(&again, "secret"), None);
+    assert_eq!(holder(&again, "newer").as_deref(), Some("cluster one"));
+    let kinds: Vec<_> = record.changes.iter().map(|change| &*change.kind).collect();
+    assert_eq!(kinds, ["clusters", IDENTITIES], "in one revision");
+}
+
+#[test]
+fn an_undone_creation_keeps_the_identity_until_the_decommission_ends() {
+    let before = small();
+    let fleet = accept(&before, json!([create("clusters", cluster("four", json!({})))]));
+    let fleet = issued(&fleet, "cluster:four", "secret");
+    let undo = WayBack {
+        then: Arc::new(before.clone()),
+        back: Back::Rollback(Scope::Fleet),
+    };
+    let (gone, _) = commit(&fleet, &undo.operations(&fleet).unwrap(), Rules::default()).unwrap();
+    assert!(gone.cluster("four").is_none() && gone.is_name_of("four.example.com", "four"));
+    assert_eq!(holder(&gone, "secret").as_deref(), Some("cluster four"));
+    let back = WayBack {
+        then: Arc::new(fleet.clone()),
+        back: Back::Rollback(Scope::Fleet),
+    };
+    let (restored, _) = commit(&gone, &back.operations(&gone).unwrap(), Rules::default()).unwrap();
+    assert!(restored.cluster("four").is_some());
+    assert_eq!(holder(&restored, "secret").as_deref(), Some("cluster four"));
+}
+
+#[test]
 fn rollback_and_undo_leave_identities_alone() {
     let before = small();
     let fleet = issued(
@@ -425,6 +513,16 @@ fn an_operator_does_not_end_records_of_names_on_their_own() {
     // A cluster in scope that takes the name ends the decommission.
     let taker = cluster("four", json!({"cluster_dns": "one.example.com"}));
     as_operator(&gone, "environment=dev", &[], json!([create("clusters", taker)])).unwrap();
+}
+
+#[test]
+fn an_operator_whose_cluster_takes_a_decommissioned_name_ends_the_identity_that_had_it() {
+    let fleet = issued(&small(), "cluster:three", "secret");
+    let gone = accept(&fleet, json!([delete("clusters", "three")]));
+    let taker = create("clusters", cluster("four", json!({"cluster_dns": "three.example.com"})));
+    as_operator(&gone, "environment=dev", &[], json!([taker])).unwrap();
+    let refusal = as_operator(&gone, "environment=prod", &[], json!([taker])).unwrap_err();
+    assert_eq!((refusal.clusters, refusal.resources), (vec!["four".to_owned()], vec![]));
 }
 
 #[test]

@@ -163,6 +163,10 @@ fn reserved_names_are_refused_for_kinds() {
     for name in [
         "change",
         "kinds",
+        "identity",
+        "profile",
+        "rollout",
+        "guard",
         "decommission",
         "event",
         "revision",
@@ -184,7 +188,9 @@ fn reserved_names_are_refused_for_kinds() {
             &["/operations/0/value/kind"],
         );
     }
-    for plural in ["batch", "health", "ready", "openapi", "api", "flux"] {
+    for plural in [
+        "batch", "health", "ready", "openapi", "api", "flux", "status", "register", "whoami", "ui",
+    ] {
         refuse(
             &small(),
             json!([create("kinds", kind_of("thing", json!({ "plural": plural })))]),
@@ -192,6 +198,29 @@ fn reserved_names_are_refused_for_kinds() {
             &["/operations/0/value/kind"],
         );
     }
+}
+
+#[test]
+fn paths_where_clusters_report_are_refused_for_kinds() {
+    for path in ["events", "report", "changed"] {
+        refuse(
+            &small(),
+            json!([create("kinds", kind_of("thing", json!({ "path": path })))]),
+            Invalid,
+            &["/operations/0/value/schema/x-flux/path"],
+        );
+    }
+    // By its name alone.
+    refuse(
+        &small(),
+        json!([create("kinds", kind_of("thing", json!({"plural": "changed"})))]),
+        Invalid,
+        &["/operations/0/value/schema/x-flux/path"],
+    );
+    accept(
+        &small(),
+        json!([create("kinds", kind_of("report", json!({"path": "reports"})))]),
+    );
 }
 
 #[test]

@@ -193,7 +193,13 @@ impl Actor {
     /// The cluster with this DNS name, and the identity that lists it.
     fn of_name(fleet: &Fleet, dns: &str) -> Vec<Actor> {
         let cluster = fleet.cluster_at(dns).map(|cluster| cluster.document().id.clone());
-        let cluster = cluster.or_else(|| fleet.decommissioned_cluster(dns));
+        // An earlier cluster of the same id is not the cluster: its tokens were revoked, too.
+        let earlier = || {
+            fleet
+                .decommissioned_cluster(dns)
+                .filter(|id| fleet.cluster(id).is_none())
+        };
+        let cluster = cluster.or_else(earlier);
         let cluster = cluster.map(|cluster| Actor {
             name: format!("{CLUSTER_PREFIX}{cluster}").into(),
             role: Role::Cluster,

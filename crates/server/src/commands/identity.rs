@@ -267,7 +267,7 @@ async fn list(options: &Options) -> Result<(), Failure> {
 }
 
 /// An identity, and its tokens below.
-fn lines(identity: &Identity) -> String {
+pub(super) fn lines(identity: &Identity) -> String {
     let end = |time: Option<fleet::identity::Time>| time.map_or_else(|| "never".to_owned(), |time| time.to_string());
     let mut text = format!(
         "{}\t{}\texpires {}\n",

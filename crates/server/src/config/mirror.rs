@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 
 use axum::http::Uri;
 use clap::Args;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use rustls::RootCertStore;
 
+use super::mirror_tls::{CA_FILE, CERT_FILE, KEY_FILE, MirrorTls};
 use super::values::{boolean, path, text, token};
 use super::{ConfigError, ConfigErrors, Options};
 
 const FROM: &str = "MIRROR_FROM";
 const TOKEN: &str = "MIRROR_TOKEN";
 const TOKEN_FILE: &str = "MIRROR_TOKEN_FILE";
-const CA_FILE: &str = "MIRROR_CA_FILE";
 
 /// Accepted as any text here and checked in [`MirrorOptions::check`], like the options of every command.
 #[derive(Args, Clone, Debug, Default)]
@@ -31,9 +30,16 @@ pub struct MirrorOptions {
     /// A file with that token, on one line. It is read for each connection.
     #[arg(long, env = "MIRROR_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<OsString>,
-    /// Certificates (PEM) to trust for https, in addition to the system's.
+    /// Certificates (PEM) to trust for https, in addition to the system's. Read for each connection.
     #[arg(long, env = "MIRROR_CA_FILE", value_name = "FILE")]
     ca_file: Option<OsString>,
+    /// The mirror's own certificate (PEM), with intermediate ones, for an origin that has TLS_CLIENT_CA_FILE: then the mirror needs no
+    /// token if one of its DNS names is in the `certificates` of an identity of the role mirror. Read for each connection.
+    #[arg(long, env = "MIRROR_CLIENT_CERT_FILE", value_name = "FILE")]
+    client_cert_file: Option<OsString>,
+    /// The private key (PEM) of that certificate.
+    #[arg(long, env = "MIRROR_CLIENT_KEY_FILE", value_name = "FILE")]
+    client_key_file: Option<OsString>,
     /// Accept the origin's state even if it is older than the mirror's store, or has another history: `true` or `false`.
     #[arg(
         long,
@@ -61,9 +67,9 @@ pub enum MirrorSource {
     Server {
         /// Without a slash at its end.
         url: String,
-        token: MirrorToken,
-        /// The certificates of MIRROR_CA_FILE.
-        ca: Vec<CertificateDer<'static>>,
+        /// None: the certificate of `tls` tells who it is.
+        token: Option<MirrorToken>,
+        tls: MirrorTls,
     },
     File(PathBuf),
 }
@@ -150,15 +156,22 @@ impl MirrorOptions {
     fn server(&self, from: &str, problems: &mut ConfigErrors) -> Option<MirrorSource> {
         let url = problems.keep(server_url(from));
         let token = problems.keep(self.server_token());
-        let ca = problems.keep(self.certificates());
+        let tls = problems.keep(self.tls());
+        if let (Some(url), Some(MirrorTls { own: Some(_), .. })) = (&url, &tls)
+            && !url.starts_with("https:")
+        {
+            let problem = "has no effect without https: use an https:// URL, or remove it";
+            problems.push(ConfigError::new(CERT_FILE, problem));
+            return None;
+        }
         Some(MirrorSource::Server {
             url: url?,
             token: token?,
-            ca: ca?,
+            tls: tls?,
         })
     }
 
-    fn server_token(&self) -> Result<MirrorToken, ConfigError> {
+    fn server_token(&self) -> Result<Option<MirrorToken>, ConfigError> {
         let file = path(TOKEN_FILE, self.token_file.as_deref())?;
         let token = match (token(TOKEN, self.token.as_deref())?, file) {
             (Some(_), Some(_)) => {
@@ -167,27 +180,37 @@ impl MirrorOptions {
             }
             (Some(token), None) => MirrorToken::Given(token),
             (None, Some(path)) => MirrorToken::In(path),
+            (None, None) if self.client_cert_file.is_some() => return Ok(None),
             (None, None) => {
-                let problem = "is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE)";
+                let problem = "is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE, or MIRROR_CLIENT_CERT_FILE)";
                 return Err(ConfigError::new(TOKEN, problem));
             }
         };
         token.read()?;
-        Ok(token)
+        Ok(Some(token))
     }
 
-    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-        let Some(path) = path(CA_FILE, self.ca_file.as_deref())? else {
-            return Ok(Vec::new());
+    fn tls(&self) -> Result<MirrorTls, ConfigErrors> {
+        let mut problems = ConfigErrors::default();
+        let ca = problems.keep(path(CA_FILE, self.ca_file.as_deref()));
+        let certificates = problems.keep(path(CERT_FILE, self.client_cert_file.as_deref()));
+        let key = problems.keep(path(KEY_FILE, self.client_key_file.as_deref()));
+        let own = match (certificates.flatten(), key.flatten()) {
+            (Some(certificates), Some(key)) => Some((certificates, key)),
+            (Some(_), None) => {
+                problems.push(ConfigError::new(CERT_FILE, "needs MIRROR_CLIENT_KEY_FILE"));
+                None
+            }
+            (None, Some(_)) => {
+                problems.push(ConfigError::new(KEY_FILE, "needs MIRROR_CLIENT_CERT_FILE"));
+                None
+            }
+            (None, None) => None,
         };
-        let problem = |detail: &str| untrusted(format_args!("{}: {detail}", path.display()));
-        let pem = std::fs::read(&path).map_err(|error| problem(&error.to_string()))?;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-        let found = found.map_err(|error| problem(&format!("is not PEM: {error}")))?;
-        match found.is_empty() {
-            true => Err(problem("contains no certificate")),
-            false => Ok(found),
-        }
+        problems.into_result()?;
+        let tls = MirrorTls { ca: ca.flatten(), own };
+        tls.configure(&tls.read()?, RootCertStore::empty())?;
+        Ok(tls)
     }
 
     fn file(&self, from: &str, problems: &mut ConfigErrors) -> Option<MirrorSource> {
@@ -195,6 +218,8 @@ impl MirrorOptions {
             (TOKEN, &self.token),
             (TOKEN_FILE, &self.token_file),
             (CA_FILE, &self.ca_file),
+            (CERT_FILE, &self.client_cert_file),
+            (KEY_FILE, &self.client_key_file),
         ] {
             if value.is_some() {
                 problems.push(ConfigError::new(
@@ -228,9 +253,4 @@ fn server_url(from: &str) -> Result<String, ConfigError> {
 pub(crate) fn not_an_origin(from: &str) -> ConfigError {
     let problem = format!("\"{from}\" is neither a URL (http:// or https://) nor an existing file");
     ConfigError::new(FROM, problem)
-}
-
-/// For certificates that cannot be used.
-pub(crate) fn untrusted(detail: impl fmt::Display) -> ConfigError {
-    ConfigError::new(CA_FILE, detail.to_string())
 }

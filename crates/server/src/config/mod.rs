@@ -2,6 +2,7 @@
 
 mod error;
 mod mirror;
+mod mirror_tls;
 mod oidc;
 mod options;
 mod read;
@@ -15,10 +16,11 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 pub use self::error::{ConfigError, ConfigErrors};
+pub(crate) use self::mirror::not_an_origin;
 pub use self::mirror::{Mirror, MirrorOptions, MirrorSource, MirrorToken};
-pub(crate) use self::mirror::{not_an_origin, untrusted};
 pub use self::oidc::OidcConfig;
 pub(crate) use self::oidc::{CA_FILE as OIDC_CA_FILE, is_trustworthy};
+pub use self::mirror_tls::{MirrorTls, MirrorTlsTexts};
 pub use self::options::Options;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

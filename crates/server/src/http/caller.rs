@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{Extensions, HeaderMap, Uri};
 use fleet::identity::Reach;
 use fleet::judge::Confirmation;
 use fleet::log::Author;
@@ -10,8 +10,10 @@ use fleet::log::Author;
 use super::observe::{self, RequestId};
 use super::problem::Problem;
 use super::request::{self, Page, Query};
+use super::tls::PeerNames;
+use crate::app::App;
 use crate::app::reads::Class;
-use crate::auth::Actor;
+use crate::auth::{Actor, Right};
 
 /// The authenticated caller, with the headers and the query string of the request.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub struct Caller {
     id: RequestId,
     pub headers: HeaderMap,
     uri: Uri,
+    /// Of its certificate.
+    names: Option<PeerNames>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -34,6 +38,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
             id: id.ok_or_else(Problem::internal)?,
             headers: std::mem::take(&mut parts.headers),
             uri: parts.uri.clone(),
+            names: parts.extensions.get::<PeerNames>().cloned(),
         })
     }
 }
@@ -45,6 +50,15 @@ impl Caller {
 
     pub fn actor(&self) -> &Actor {
         &self.actor
+    }
+
+    /// Whether the caller still has a right that it had when it called. A long reply asks again: tokens expire and are revoked.
+    pub fn still_has(&self, app: &App, right: Right) -> bool {
+        let mut extensions = Extensions::new();
+        if let Some(names) = &self.names {
+            extensions.insert(names.clone());
+        }
+        observe::authorize(app, &self.headers, &extensions, right).is_ok()
     }
 
     /// How far its writes may reach.

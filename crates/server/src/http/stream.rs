@@ -46,7 +46,7 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
         ),
     ];
     let shows_identities = Right::Copy.allows(caller.actor().role);
-    Ok((headers, events(follower, shows_identities)).into_response())
+    Ok((headers, events(app, caller, follower, shows_identities)).into_response())
 }
 
 /// Where a client is: a revision, or a revision with its digest, as each commit logs it.
@@ -70,13 +70,24 @@ fn last_event(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     Ok(Some(last))
 }
 
-fn events(follower: Follower, shows_identities: bool) -> Body {
+/// The events, until the log ends or the caller may no longer read it.
+fn events(app: Arc<App>, caller: Caller, follower: Follower, shows_identities: bool) -> Body {
     // Sent at once, so that proxies pass on that the stream has begun.
     let greeting = Bytes::from(format!(": after revision {}\n\n", follower.at()));
-    let events = stream::unfold((Some(greeting), follower), move |(greeting, mut follower)| async move {
-        let piece = match greeting {
-            Some(greeting) => greeting,
-            None => match follower.next().await? {
+    let reader = Arc::new((app, caller));
+    let events = stream::unfold((Some(greeting), follower), move |(greeting, mut follower)| {
+        let reader = reader.clone();
+        async move {
+            if let Some(greeting) = greeting {
+                return Some((Ok::<_, Infallible>(greeting), (None, follower)));
+            }
+            let followed = follower.next().await?;
+            let (app, caller) = &*reader;
+            if !caller.still_has(app, Right::Follow) {
+                tracing::info!(actor = %caller.actor().name, "closing a stream of changes: its token is no longer valid");
+                return None;
+            }
+            let piece = match followed {
                 Followed::Idle => Bytes::from_static(b": alive\n\n"),
                 Followed::Parts(parts) => {
                     let mut text = Vec::new();
@@ -85,9 +96,9 @@ fn events(follower: Follower, shows_identities: bool) -> Body {
                         .for_each(|part| add_part(&mut text, part, shows_identities));
                     text.into()
                 }
-            },
-        };
-        Some((Ok::<_, Infallible>(piece), (None, follower)))
+            };
+            Some((Ok(piece), (None, follower)))
+        }
     });
     Body::from_stream(events)
 }

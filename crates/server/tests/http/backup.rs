@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fleet::log::Revision;
-use flux_resourceset::app::backup;
+use flux_resourceset::app::backup::{self, Terms};
 use flux_resourceset::app::verify::verify;
 use serde_json::json;
 use store::Store;
@@ -77,7 +77,7 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
         let setup = Setup::default().sqlite();
         let file = setup.file("backup.jsonl", reply.text());
         let store = flux_resourceset::app::start::open_store(&setup.config).await.unwrap();
-        backup::restore(&*store, &file, false).await.unwrap();
+        backup::restore(&*store, &file, Terms::default()).await.unwrap();
         store.close().await;
         let restored = setup.start().await;
         assert_eq!(seen(&restored).await, seen(&app).await);
@@ -120,7 +120,10 @@ impl Damaged {
     async fn refusal(&self, lines: &[String], end: &str) -> String {
         let file = self.target.file("bad.jsonl", &format!("{}{end}", lines.join("\n")));
         let store = &*self.store;
-        let refused = backup::restore(store, &file, false).await.unwrap_err().to_string();
+        let refused = backup::restore(store, &file, Terms::default())
+            .await
+            .unwrap_err()
+            .to_string();
         assert_eq!(store.head().await.unwrap().revision, Revision::ZERO, "{refused}");
         assert!(store.load().await.unwrap().resources.is_empty(), "{refused}");
         assert!(store.applied().await.unwrap().is_empty(), "{refused}");
@@ -260,12 +263,20 @@ async fn a_backup_replaces_a_store_only_when_told_to() {
     let target = Setup::default().sqlite();
     let store = flux_resourceset::app::start::open_store(&target.config).await.unwrap();
     let file = target.file("good.jsonl", reply.text());
-    backup::restore(&*store, &file, false).await.unwrap();
-    let refused = backup::restore(&*store, &file, false).await.unwrap_err().to_string();
+    backup::restore(&*store, &file, Terms::default()).await.unwrap();
+    let refused = backup::restore(&*store, &file, Terms::default())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(
         refused.ends_with("is not empty: it is at revision 10; use --replace to replace its content"),
         "{refused}"
     );
-    backup::restore(&*store, &file, true).await.unwrap();
+    let replacing = Terms {
+        replace: true,
+        keeps_revocations: true,
+        ..Terms::default()
+    };
+    backup::restore(&*store, &file, replacing).await.unwrap();
     verify(&*store, &[app.app.fleet().head()]).await.unwrap();
 }

@@ -11,6 +11,8 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use testkit::client::{Client, Reply};
+
+use crate::https::World;
 use testkit::{Ended, Folder, Process, READ, Server, Setup, WRITE, cluster, dns, eventually, poll};
 
 /// The token of the mirror itself, which the origin does not know.
@@ -699,7 +701,7 @@ const WRONG_SETTINGS: &[(&[(&str, &str)], &str)] = &[
     ),
     (
         &[],
-        "MIRROR_TOKEN: is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE)",
+        "MIRROR_TOKEN: is required: the bearer token of the server to follow (or MIRROR_TOKEN_FILE, or MIRROR_CLIENT_CERT_FILE)",
     ),
     (&[("MIRROR_TOKEN", " ")], "MIRROR_TOKEN: is empty"),
     (
@@ -722,6 +724,28 @@ const WRONG_SETTINGS: &[(&[(&str, &str)], &str)] = &[
     (
         &[("MIRROR_TOKEN", "a"), ("MIRROR_CA_FILE", "empty.pem")],
         "MIRROR_CA_FILE: empty.pem: contains no certificate",
+    ),
+    (
+        &[("MIRROR_CLIENT_CERT_FILE", "empty.pem")],
+        "MIRROR_CLIENT_CERT_FILE: needs MIRROR_CLIENT_KEY_FILE",
+    ),
+    (
+        &[("MIRROR_TOKEN", "a"), ("MIRROR_CLIENT_KEY_FILE", "empty.pem")],
+        "MIRROR_CLIENT_KEY_FILE: needs MIRROR_CLIENT_CERT_FILE",
+    ),
+    (
+        &[
+            ("MIRROR_CLIENT_CERT_FILE", "empty.pem"),
+            ("MIRROR_CLIENT_KEY_FILE", "empty.pem"),
+        ],
+        "MIRROR_CLIENT_CERT_FILE: empty.pem: contains no certificate",
+    ),
+    (
+        &[
+            ("MIRROR_CLIENT_CERT_FILE", "cert.pem"),
+            ("MIRROR_CLIENT_KEY_FILE", "key.pem"),
+        ],
+        "MIRROR_CLIENT_CERT_FILE: has no effect without https: use an https:// URL, or remove it",
     ),
     (
         &[("MIRROR_TOKEN", "a"), ("MIRROR_REPLACE", "maybe")],
@@ -751,6 +775,9 @@ fn settings_that_make_no_sense_are_named() {
     let folder = Folder::new();
     folder.write("empty.pem", "");
     folder.write("two", "a\nb\n");
+    let own = rcgen::generate_simple_self_signed(["edge.example.com".to_owned()]).unwrap();
+    folder.write("cert.pem", own.cert.pem());
+    folder.write("key.pem", own.signing_key.serialize_pem());
     let url = "http://127.0.0.1:1";
     for (settings, expected) in WRONG_SETTINGS {
         let mut setup = mirror_from(&folder, url);
@@ -872,4 +899,52 @@ fn https_takes_a_certificate_that_is_trusted_and_goes_through_a_proxy() {
         "{request}"
     );
     assert!(!request.contains(WRITE), "{request}");
+}
+
+#[test]
+fn a_mirror_shows_its_certificate_and_new_ones_are_used_for_new_connections() {
+    let (world, here) = (World::new(), Folder::new());
+    let origin = world.start(
+        world
+            .setup()
+            .env("TLS_CLIENT_CA_FILE", world.folder.path("client-ca.pem")),
+    );
+    let admin = world.plain_client();
+    let edge = r#"{"id":"edge","role":"mirror","certificates":["edge.example.com"]}"#;
+    admin.post(origin.address, "/identities", edge);
+    let install = |(certificate, key): (String, String)| {
+        here.write("edge.key", key);
+        here.write("edge.pem", certificate);
+    };
+    install(world.clients.sign(&["edge.example.com"]));
+    here.write("ca.pem", world.servers.pem());
+    let url = format!("https://localhost:{}", origin.address.port());
+    let setup = mirror_from(&here, &url)
+        .env("MIRROR_CA_FILE", here.path("ca.pem"))
+        .env("MIRROR_CLIENT_CERT_FILE", here.path("edge.pem"))
+        .env("MIRROR_CLIENT_KEY_FILE", here.path("edge.key"));
+    let mirror = setup.start();
+    let path = "/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/namespaces";
+    mirror.with(EDGE).get(path).expect(200);
+    let seen = |id: &str| {
+        admin.post(origin.address, "/clusters", &cluster(id).to_string());
+        eventually("the mirror has it", || mirror.with(EDGE).get(&poll(id)).status == 200);
+    };
+    seen("first");
+
+    // The name is taken from the identity: the stream ends, and the next connection is refused.
+    install(world.clients.sign(&["nobody.example.com"]));
+    let rename = r#"{"certificates":["edge-2.example.com"]}"#;
+    let renamed = admin.send(origin.address, "PATCH", "/identities/edge", Some(WRITE), rename);
+    let (status, reply) = renamed.unwrap();
+    assert_eq!(status, 200, "{reply}");
+    let line = mirror.process.line("the origin cannot be followed");
+    assert!(
+        line.contains("401") && line.contains("no cluster and no identity"),
+        "{line}"
+    );
+    here.write("edge.pem", "nonsense");
+    mirror.process.line("keeping the certificates of the mirror");
+    install(world.clients.sign(&["edge-2.example.com"]));
+    seen("second");
 }

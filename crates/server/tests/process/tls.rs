@@ -1,139 +1,17 @@
 //! TLS of the server itself: certificates of servers and clients, rotation, and clients that do not finish their handshake.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
-use testkit::{Folder, Process, READ, WRITE, address_in, eventually};
+use testkit::{READ, WRITE, eventually};
+
+use crate::https::{Authority, World};
 
 const DEMO: &str = "/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/namespaces";
-
-/// Signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// A certificate with these names and its key, as PEM.
-    fn sign(&self, names: &[&str]) -> (String, String) {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.0).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-}
-
-/// A server that speaks TLS, and those who sign.
-struct World {
-    folder: Folder,
-    servers: Authority,
-    clients: Authority,
-}
-
-impl World {
-    fn new() -> World {
-        let world = World {
-            folder: Folder::new(),
-            servers: Authority::new(),
-            clients: Authority::new(),
-        };
-        world.install(world.servers.sign(&["localhost"]));
-        world.folder.write("client-ca.pem", world.clients.pem());
-        world
-    }
-
-    /// Puts a certificate and its key where the server reads them.
-    fn install(&self, (certificate, key): (String, String)) {
-        self.folder.write("tls.key", key);
-        self.folder.write("tls.pem", certificate);
-    }
-
-    fn setup(&self) -> testkit::Setup {
-        self.folder
-            .crud()
-            .env(
-                "SEED_FILE",
-                concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/seed.json"),
-            )
-            .env("TLS_CERT_FILE", self.folder.path("tls.pem"))
-            .env("TLS_KEY_FILE", self.folder.path("tls.key"))
-            .env("TLS_CLIENT_CA_FILE", self.folder.path("client-ca.pem"))
-    }
-
-    fn start(&self, setup: testkit::Setup) -> Running {
-        let process = setup.spawn();
-        let address = address_in(&process.line("listening"));
-        Running { process, address }
-    }
-
-    fn client(&self, version: &'static SupportedProtocolVersion, own: Option<(String, String)>) -> Client {
-        let mut roots = RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_slice(self.servers.pem().as_bytes()).unwrap())
-            .unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[version])
-            .unwrap();
-        let builder = builder.with_root_certificates(roots);
-        let mut config = match own {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(chain, key).unwrap()
-            }
-        };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Client(Arc::new(config))
-    }
-
-    fn plain_client(&self) -> Client {
-        self.client(&rustls::version::TLS13, None)
-    }
-}
-
-struct Running {
-    process: Process,
-    address: SocketAddr,
-}
-
-#[derive(Clone)]
-struct Client(Arc<ClientConfig>);
-
-impl Client {
-    /// The status of a request on a connection of its own.
-    fn get(&self, address: SocketAddr, path: &str, token: Option<&str>) -> io::Result<u16> {
-        let name = ServerName::try_from("localhost").unwrap();
-        let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
-        let socket = TcpStream::connect(address)?;
-        socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-        let mut stream = StreamOwned::new(connection, socket);
-        let token = token
-            .map(|token| format!("authorization: Bearer {token}\r\n"))
-            .unwrap_or_default();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{token}connection: close\r\n\r\n").as_bytes())?;
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply)?;
-        let status = reply.split(' ').nth(1).and_then(|status| status.parse().ok());
-        status.ok_or_else(|| io::Error::other(format!("no status: {reply}")))
-    }
-}
 
 #[test]
 fn polls_are_answered_over_both_versions_of_tls_and_plain_http_is_told_so() {
@@ -171,7 +49,7 @@ fn a_certificate_identifies_a_cluster_or_an_identity_by_its_dns_name() {
     let server = world.start(world.setup());
     let with = |names: &[&str]| world.client(&rustls::version::TLS13, Some(world.clients.sign(names)));
     let body = r#"{"id":"ann","role":"reader","certificates":["ann.example.com"]}"#;
-    post(&world.plain_client(), server.address, "/identities", body);
+    world.plain_client().post(server.address, "/identities", body);
 
     let demo = with(&["Demo-Cluster-01.k8s.example.com"]);
     assert_eq!(demo.get(server.address, DEMO, None).unwrap(), 200);
@@ -211,23 +89,6 @@ fn a_server_that_accepts_client_certificates_needs_no_token() {
     let demo = world.client(&rustls::version::TLS13, own);
     assert_eq!(demo.get(server.address, DEMO, None).unwrap(), 200);
     assert_eq!(world.plain_client().get(server.address, DEMO, None).unwrap(), 401);
-}
-
-/// Creates something with the write token.
-fn post(client: &Client, address: SocketAddr, path: &str, body: &str) {
-    let name = ServerName::try_from("localhost").unwrap();
-    let connection = ClientConnection::new(client.0.clone(), name).unwrap();
-    let mut stream = StreamOwned::new(connection, TcpStream::connect(address).unwrap());
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {WRITE}\r\ncontent-type: application/json\r\n\
-         content-length: {length}\r\nconnection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body.as_bytes()).unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
-    assert!(reply.starts_with("HTTP/1.1 201 "), "{reply}");
 }
 
 #[test]
@@ -295,6 +156,122 @@ fn handshakes_that_never_end_take_no_place_from_polls() {
         assert_eq!(world.plain_client().get(server.address, DEMO, Some(READ)).unwrap(), 200);
     }
     drop((idle, half));
+}
+
+/// Waits until the server closes the connection, and says how long that took.
+fn closed_after(mut socket: &TcpStream, mut meanwhile: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    socket.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+    let mut buffer = [0; 4096];
+    loop {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the connection is still open"
+        );
+        if !meanwhile() {
+            return started.elapsed();
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) => return started.elapsed(),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => return started.elapsed(),
+        }
+    }
+}
+
+/// One test for all of them: they wait for the same limit at the same time.
+#[test]
+fn slow_tls_clients_are_cut_like_slow_requests() {
+    let world = World::new();
+    let server = world.start(world.setup());
+    let (client, address) = (world.plain_client(), server.address);
+    let connect = || TcpStream::connect(address).unwrap();
+    let silent = || closed_after(&connect(), || true);
+    let half_open = || {
+        let mut socket = connect();
+        // The begin of a handshake that never goes on.
+        socket.write_all(&[22, 3, 1, 2, 0, 1, 0]).unwrap();
+        closed_after(&socket, || true)
+    };
+    let dripping = || {
+        let mut socket = connect();
+        // A long handshake message, one byte at a time.
+        socket.write_all(&[22, 3, 1, 64, 0, 1, 0, 60, 0, 3, 3]).unwrap();
+        let mut writer = socket.try_clone().unwrap();
+        closed_after(&socket, || writer.write_all(&[0]).is_ok())
+    };
+    let shaken = |begin: &'static [u8], more: &'static [u8]| {
+        let mut stream = client.connect(address).unwrap();
+        stream.write_all(begin).unwrap();
+        stream.flush().unwrap();
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        let socket = stream.sock.try_clone().unwrap();
+        closed_after(&socket, || {
+            more.is_empty() || stream.write_all(more).and_then(|()| stream.flush()).is_ok()
+        })
+    };
+    let idle = || shaken(b"", b"");
+    let slow_head = || shaken(b"GET /health HTTP/1.1\r\nx-slow: ", b"x");
+    let half_record = || {
+        let mut stream = client.connect(address).unwrap();
+        stream.conn.complete_io(&mut stream.sock).unwrap();
+        // A record of which only the begin arrives.
+        stream.sock.write_all(&[23, 3, 3, 1, 0, 7]).unwrap();
+        closed_after(&stream.sock, || true)
+    };
+    let at_work = AtomicUsize::new(0);
+    let slow = |name: &str, be_slow: &dyn Fn() -> Duration| {
+        let time = be_slow();
+        assert!(
+            (Duration::from_secs(8)..Duration::from_secs(15)).contains(&time),
+            "{name}: {time:?}"
+        );
+        at_work.fetch_sub(1, Ordering::SeqCst);
+    };
+    thread::scope(|scope| {
+        at_work.store(6, Ordering::SeqCst);
+        scope.spawn(|| slow("says nothing", &silent));
+        scope.spawn(|| slow("stops in its handshake", &half_open));
+        scope.spawn(|| slow("sends its handshake slowly", &dripping));
+        scope.spawn(|| slow("shakes hands and says nothing", &idle));
+        scope.spawn(|| slow("sends its headers slowly", &slow_head));
+        scope.spawn(|| slow("stops in a record", &half_record));
+        while at_work.load(Ordering::SeqCst) > 0 {
+            let started = Instant::now();
+            assert_eq!(client.get(address, DEMO, Some(READ)).unwrap(), 200);
+            assert!(
+                started.elapsed() < Duration::from_secs(2),
+                "a poll took {:?}",
+                started.elapsed()
+            );
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
+
+#[test]
+fn the_certificate_of_an_earlier_cluster_is_not_that_of_the_next_one_with_its_id() {
+    let world = World::new();
+    let server = world.start(world.setup());
+    let (admin, address) = (world.plain_client(), server.address);
+    let own = world.clients.sign(&["demo-cluster-01.k8s.example.com"]);
+    let demo = world.client(&rustls::version::TLS13, Some(own));
+    let gone = admin.send(address, "DELETE", "/clusters/demo-cluster-01", Some(WRITE), "");
+    assert_eq!(gone.unwrap().0, 204);
+    // To the end of its decommission.
+    let (status, reply) = demo.send(address, "GET", DEMO, None, "").unwrap();
+    assert_eq!((status, &*reply), (200, r#"{"inputs":[]}"#));
+    let next = r#"{"cluster_name":"demo-cluster-01","cluster_dns":"next.k8s.example.com","environment":"dev"}"#;
+    admin.post(address, "/clusters", next);
+    let path = DEMO.replace("demo-cluster-01.k8s", "next.k8s");
+    assert_eq!(demo.get(address, &path, None).unwrap(), 401);
+    assert_eq!(demo.get(address, DEMO, None).unwrap(), 401);
+    let own = world.clients.sign(&["next.k8s.example.com"]);
+    let next = world.client(&rustls::version::TLS13, Some(own));
+    assert_eq!(next.get(address, &path, None).unwrap(), 200);
 }
 
 #[test]

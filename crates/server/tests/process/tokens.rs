@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use testkit::client::Connection;
 use testkit::{Folder, READ, Server, WRITE, cluster, eventually};
 
 /// A server whose tokens come from files alone.
@@ -249,4 +250,41 @@ fn failed_authentications_are_limited_and_valid_tokens_never_are() {
     let headers = [("x-forwarded-for", "198.51.100.1")];
     assert!((0..100).any(|_| server.with("wrong").send("GET", poll, &headers, b"").status == 429));
     server.reader().send("GET", poll, &headers, b"").expect(404);
+}
+
+#[test]
+fn a_stream_ends_when_its_token_is_revoked() {
+    let folder = Folder::new();
+    let server = folder.crud().start();
+    let writer = server.writer();
+    writer
+        .post("/identities", &json!({"id": "ann", "role": "reader"}))
+        .expect(201);
+    let issued = writer.post("/identities/ann/tokens", &json!({})).expect(201).json();
+    let (token, id) = (issued["token"].as_str().unwrap(), issued["id"].as_str().unwrap());
+    let open = |token: &str| {
+        let mut connection = Connection::open(server.address).unwrap();
+        let head = server.with(token).head("GET", "/changes/stream", &[]);
+        connection.send(head).unwrap();
+        assert!(connection.some().contains("200 OK"));
+        connection
+    };
+    let (mut anns, mut other) = (open(token), open(READ));
+    writer.delete(&format!("/identities/ann/tokens/{id}")).expect(204);
+    let mut text = String::new();
+    loop {
+        match anns.some() {
+            more if more.is_empty() => break,
+            more => text.push_str(&more),
+        }
+    }
+    assert!(text.ends_with("0\r\n\r\n"), "an orderly end: {text}");
+    assert!(!text.contains("identities"), "nothing after the revocation: {text}");
+    server
+        .process
+        .line("closing a stream of changes: its token is no longer valid");
+    let mut text = String::new();
+    while !text.contains("\"kind\":\"identities\"") {
+        text.push_str(&other.some());
+    }
 }

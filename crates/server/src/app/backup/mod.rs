@@ -8,6 +8,7 @@
 pub mod folder;
 mod lines;
 mod restore;
+mod revoked;
 mod served;
 
 use std::ffi::OsStr;
@@ -24,7 +25,7 @@ use store::{Export, Store, StoreError};
 pub use self::lines::End;
 pub(super) use self::lines::ResourceLine;
 use self::lines::{CheckpointLine, Header, Line, RevisionLine, VERSION};
-pub use self::restore::{Opened, RESTORED, RestoreError, Restored, restore};
+pub use self::restore::{Opened, RESTORED, RestoreError, Restored, Terms, restore};
 pub use self::served::ServedBackup;
 use super::partial_file::PartialFile;
 

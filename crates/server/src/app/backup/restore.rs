@@ -7,12 +7,14 @@ use std::vec;
 
 use flate2::bufread::MultiGzDecoder;
 use fleet::audit::{Audit, Broken};
+use fleet::identity::{IDENTITIES, Revocations};
 use fleet::log::{Checkpoint, Head, Resource, Revision, RevisionRecord};
 use fleet::snapshot::unique_of;
 use store::{Restore, Store, StoreError};
 use tokio::sync::mpsc;
 
 use super::lines::{End, Header, Line, VERSION};
+use super::revoked::{self, Revoked};
 
 /// The key of the note that a store was filled from a backup, and when. A store without it was filled by a start.
 pub const RESTORED: &str = "restored";
@@ -27,6 +29,10 @@ pub enum RestoreError {
     Read { file: String, error: io::Error },
     #[error("{file}: line {line}: {detail}")]
     Line { file: String, line: u64, detail: String },
+    #[error(
+        "what the store revoked cannot be read: DATABASE_URL: {0}; use --forget-revocations to make every token of the backup valid again"
+    )]
+    Revocations(StoreError),
     #[error("{file}: revision {revision} differs from the one in the store: the backup has another history")]
     AnotherHistory { file: String, revision: Revision },
 }
@@ -41,16 +47,31 @@ impl From<StoreError> for RestoreError {
 }
 
 /// The content that was restored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Restored {
     pub head: Head,
     pub revisions: u64,
     pub resources: u64,
+    /// What the store had revoked and the backup had not, one line each. The last revision revokes it again.
+    pub revoked: Vec<String>,
+}
+
+/// How a store is filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms<'a> {
+    /// Whether its content is replaced. Otherwise it must be empty.
+    pub replace: bool,
+    /// Whether what its content revoked stays revoked.
+    pub keeps_revocations: bool,
+    /// Heads that the log of the backup must contain.
+    pub anchors: &'a [Head],
+    /// Notes that are stored beside those of the backup.
+    pub notes: &'a [(String, String)],
 }
 
 /// Fills a store from a file, or from standard input for `-`. On failure the store is unchanged.
-pub async fn restore(store: &dyn Store, file: &Path, replace: bool) -> Result<Restored, RestoreError> {
-    Opened::file(file).await?.restore(store, replace, &[], &[]).await
+pub async fn restore(store: &dyn Store, file: &Path, terms: Terms<'_>) -> Result<Restored, RestoreError> {
+    Opened::file(file).await?.restore(store, terms).await
 }
 
 /// A backup whose first line was read. The other lines are not checked yet.
@@ -106,30 +127,31 @@ impl Opened {
         &self.header.at
     }
 
-    /// Fills a store with it. Its log must contain `anchors`; `notes` are stored beside its own.
-    pub async fn restore(
-        self,
-        store: &dyn Store,
-        replace: bool,
-        anchors: &[Head],
-        notes: &[(String, String)],
-    ) -> Result<Restored, RestoreError> {
+    /// Fills a store with it.
+    pub async fn restore(self, store: &dyn Store, terms: Terms<'_>) -> Result<Restored, RestoreError> {
         // The transaction of the restore: no other process can write, and readers see nothing before its end.
-        let target = store.restore(replace).await?;
-        self.read_into(Some(target), anchors, notes).await
+        let target = store.restore(terms.replace).await?;
+        let revocations = match terms.keeps_revocations {
+            true => {
+                let found = revoked::read(store, self.head, self.begins()).await;
+                Some(found.map_err(RestoreError::Revocations)?)
+            }
+            false => None,
+        };
+        self.read_into(Some(target), revocations, terms).await
     }
 
     /// Checks that it could be restored, without a store.
     pub async fn check(self) -> Result<Restored, RestoreError> {
-        self.read_into(None, &[], &[]).await
+        self.read_into(None, None, Terms::default()).await
     }
 
     /// Checks every line, and sends them to the target if there is one.
     async fn read_into(
         self,
         mut target: Option<Box<dyn Restore>>,
-        anchors: &[Head],
-        notes: &[(String, String)],
+        revocations: Option<Revocations>,
+        terms: Terms<'_>,
     ) -> Result<Restored, RestoreError> {
         let begins = self.begins();
         let Opened {
@@ -143,65 +165,91 @@ impl Opened {
                 target.checkpoint(checkpoint).await?;
             }
             let mut applied = header.applied;
-            applied.extend(notes.iter().cloned());
+            applied.extend(terms.notes.iter().cloned());
             applied.insert(RESTORED.to_owned(), crate::now());
             target.applied(applied.into_iter().collect()).await?;
         }
-        let mut audit = Audit::new(begins, anchors).map_err(|broken| lines.broken(&broken))?;
-        let found = read_lines(&mut lines, head, &mut audit, target.as_deref_mut()).await?;
+        let mut reading = Reading {
+            audit: Audit::new(begins, terms.anchors).map_err(|broken| lines.broken(&broken))?,
+            revoked: revocations.map(Revoked::new),
+            target,
+        };
+        let found = reading.read(&mut lines, head).await?;
+        let Reading { audit, revoked, target } = reading;
         let sum = audit.end().map_err(|broken| lines.broken(&broken))?;
         sum.compare(checkpoint).map_err(|broken| lines.broken(&broken))?;
         if lines.next().await?.is_some() {
             return Err(lines.wrong("there are lines after the end"));
         }
-        if let Some(target) = target {
-            target.finish().await?;
-        }
-        Ok(Restored {
+        let mut restored = Restored {
             head,
             revisions: found.revisions,
             resources: found.resources,
-        })
+            revoked: Vec::new(),
+        };
+        if let Some(mut target) = target {
+            if let Some((record, lines)) = revoked.and_then(|revoked| revoked.record(head)) {
+                target.revisions(std::slice::from_ref(&record)).await?;
+                (restored.head, restored.revoked) = (record.head(), lines);
+            }
+            target.finish().await?;
+        }
+        Ok(restored)
     }
 }
 
-/// Reads revisions and resources up to the end, whose numbers must match.
-async fn read_lines(
-    lines: &mut Lines,
-    head: Head,
-    audit: &mut Audit,
-    mut target: Option<&mut (dyn Restore + 'static)>,
-) -> Result<End, RestoreError> {
-    let mut found = End {
-        head: head.to_string(),
-        ..End::default()
-    };
-    let mut pending = Pending::default();
-    loop {
-        match lines.next().await? {
-            Some(Line::Revision(line)) if found.resources == 0 => {
-                let record = line.read().ok_or_else(|| lines.wrong("the digest is not valid"))?;
-                audit.record(&record).map_err(|broken| lines.broken(&broken))?;
-                found.revisions += 1;
-                pending.records.push(record);
-            }
-            Some(Line::Resource(line)) => {
-                let resource = line.read();
-                audit.resource(&resource).map_err(|broken| lines.broken(&broken))?;
-                found.resources += 1;
-                pending.resources.push(resource);
-            }
-            Some(Line::End(end)) => {
-                if end != found || audit.head() != head {
-                    return Err(lines.wrong("the numbers at the end do not match: lines are missing"));
+/// Where the lines of a backup go.
+struct Reading {
+    audit: Audit,
+    revoked: Option<Revoked>,
+    target: Option<Box<dyn Restore>>,
+}
+
+impl Reading {
+    /// Reads revisions and resources up to the end, whose numbers must match.
+    async fn read(&mut self, lines: &mut Lines, head: Head) -> Result<End, RestoreError> {
+        let mut found = End {
+            head: head.to_string(),
+            ..End::default()
+        };
+        let mut pending = Pending::default();
+        loop {
+            match lines.next().await? {
+                Some(Line::Revision(line)) if found.resources == 0 => {
+                    let record = line.read().ok_or_else(|| lines.wrong("the digest is not valid"))?;
+                    self.audit.record(&record).map_err(|broken| lines.broken(&broken))?;
+                    if let Some(revoked) = &mut self.revoked {
+                        revoked.contain(&record);
+                    }
+                    found.revisions += 1;
+                    pending.records.push(record);
                 }
-                pending.flush(target, 0, true).await?;
-                return Ok(found);
+                Some(Line::Resource(line)) => {
+                    let resource = line.read();
+                    self.audit.resource(&resource).map_err(|broken| lines.broken(&broken))?;
+                    found.resources += 1;
+                    pending.resources.extend(self.left_of(resource));
+                }
+                Some(Line::End(end)) => {
+                    if end != found || self.audit.head() != head {
+                        return Err(lines.wrong("the numbers at the end do not match: lines are missing"));
+                    }
+                    pending.flush(self.target.as_deref_mut(), 0, true).await?;
+                    return Ok(found);
+                }
+                Some(_) => return Err(lines.wrong("this line does not belong here")),
+                None => return Err(lines.wrong(CUT_OFF)),
             }
-            Some(_) => return Err(lines.wrong("this line does not belong here")),
-            None => return Err(lines.wrong(CUT_OFF)),
+            pending.flush(self.target.as_deref_mut(), lines.length, false).await?;
         }
-        pending.flush(target.as_deref_mut(), lines.length, false).await?;
+    }
+
+    /// The resource without what was revoked. None: all of it was.
+    fn left_of(&mut self, resource: Resource) -> Option<Resource> {
+        match &mut self.revoked {
+            Some(revoked) if &*resource.kind == IDENTITIES => revoked.reduce(resource),
+            _ => Some(resource),
+        }
     }
 }
 

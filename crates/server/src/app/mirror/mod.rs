@@ -7,6 +7,7 @@
 
 mod events;
 mod file;
+mod https;
 mod origin;
 mod status;
 mod task;
@@ -25,14 +26,14 @@ pub use self::status::{Standing, Status};
 use self::task::{Note, Task};
 use super::engine;
 use super::start::{self, Started};
-use crate::config::{self, Config, ConfigError, MirrorSource, Mode};
+use crate::config::{self, Config, ConfigErrors, MirrorSource, Mode};
 use crate::metrics::Metrics;
 
 /// Why a mirror does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] ConfigErrors),
     #[error("DATABASE_URL: {0}")]
     Store(#[from] StoreError),
     #[error("DATABASE_URL: the stored fleet cannot be loaded: {0}")]
@@ -98,13 +99,14 @@ async fn begin(
     };
     let mut tasks = JoinSet::new();
     match &mirror.from {
-        MirrorSource::Server { url, token, ca } => {
-            let origin = Origin::new(url, token, ca)?;
+        MirrorSource::Server { url, token, tls } => {
+            let origin = Origin::new(url, token.as_ref(), tls)?;
             tasks.spawn(task.follow_server(origin));
         }
         MirrorSource::File(path) => {
             if !serves && !path.exists() {
-                return Err(config::not_an_origin(&path.display().to_string()).into());
+                let missing = config::not_an_origin(&path.display().to_string());
+                return Err(ConfigErrors::from(missing).into());
             }
             tasks.spawn(task.follow_file(path.clone()));
         }

@@ -1,7 +1,6 @@
 //! The server that a mirror follows, over HTTP.
 
 use std::io::{self, Read};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderValue, USER_AGENT};
@@ -11,17 +10,14 @@ use fleet::log::{Head, Revision};
 use http_body_util::{BodyExt, Empty};
 use hyper::Response;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use rustls::ClientConfig;
-use rustls::pki_types::CertificateDer;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::https::Https;
 use super::task::Trouble;
 use crate::app::follow::HEAD;
-use crate::config::{self, ConfigError, MirrorToken};
-use crate::outbound::{self, plain};
+use crate::config::{ConfigErrors, MirrorTls, MirrorToken};
+use crate::outbound::plain;
 
 /// How long the origin may take to begin its reply.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -32,26 +28,18 @@ const SILENCE: Duration = Duration::from_secs(45);
 pub(super) struct Origin {
     /// Without a slash at its end.
     url: String,
-    token: MirrorToken,
-    client: Client<outbound::Connector, Empty<Bytes>>,
+    /// None: its certificate tells who the mirror is.
+    token: Option<MirrorToken>,
+    https: Https,
     silence: Duration,
 }
 
 impl Origin {
-    pub(super) fn new(url: &str, token: &MirrorToken, ca: &[CertificateDer<'static>]) -> Result<Self, ConfigError> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(config::untrusted)?
-            .with_root_certificates(outbound::trusted(url, ca).map_err(config::untrusted)?)
-            .with_no_client_auth();
+    pub(super) fn new(url: &str, token: Option<&MirrorToken>, tls: &MirrorTls) -> Result<Self, ConfigErrors> {
         Ok(Origin {
             url: url.to_owned(),
-            token: token.clone(),
-            // Each reply lasts long and has its own connection.
-            client: Client::builder(TokioExecutor::new())
-                .pool_max_idle_per_host(0)
-                .build(outbound::connector(url, tls)),
+            token: token.cloned(),
+            https: Https::new(url, tls)?,
             silence: SILENCE,
         })
     }
@@ -88,15 +76,15 @@ impl Origin {
 
     async fn get(&self, path: &str) -> Result<Response<Incoming>, Trouble> {
         let unavailable = |detail: String| Trouble::Unavailable(format!("{}: {detail}", self.url));
-        let token = self
-            .token
-            .read()
-            .map_err(|error| Trouble::Unavailable(error.to_string()))?;
-        let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| unavailable("the token contains characters that a header cannot carry".to_owned()))?;
-        bearer.set_sensitive(true);
-        let request = Request::get(format!("{}{path}", self.url))
-            .header(AUTHORIZATION, bearer)
+        let mut request = Request::get(format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            let token = token.read().map_err(|error| Trouble::Unavailable(error.to_string()))?;
+            let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| unavailable("the token contains characters that a header cannot carry".to_owned()))?;
+            bearer.set_sensitive(true);
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        let request = request
             .header(ACCEPT_ENCODING, "gzip")
             .header(
                 USER_AGENT,
@@ -104,7 +92,7 @@ impl Origin {
             )
             .body(Empty::new())
             .map_err(|error| unavailable(error.to_string()))?;
-        let response = match timeout(ANSWER, self.client.request(request)).await {
+        let response = match timeout(ANSWER, self.https.client().request(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(unavailable(plain(&error))),
             Err(_) => return Err(unavailable("no reply in time".to_owned())),
@@ -260,7 +248,12 @@ mod tests {
                 open.push(connection);
             }
         });
-        let mut origin = Origin::new(&url, &MirrorToken::Given("token".to_owned()), &[]).unwrap();
+        let mut origin = Origin::new(
+            &url,
+            Some(&MirrorToken::Given("token".to_owned())),
+            &MirrorTls::default(),
+        )
+        .unwrap();
         origin.silence = Duration::from_millis(50);
         origin
     }

@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 use super::events::{Event, Events};
 use super::origin::Origin;
 use super::status::{Standing, Status};
-use crate::app::backup::{Opened, RestoreError, read_revision};
+use crate::app::backup::{Opened, RestoreError, Terms, read_revision};
 use crate::metrics::MirrorMetrics;
 
 /// What `Task::log_once` remembers while nothing is wrong.
@@ -50,7 +50,9 @@ impl From<RestoreError> for Trouble {
     fn from(error: RestoreError) -> Self {
         match error {
             RestoreError::AnotherHistory { .. } => Trouble::Refused(error.to_string()),
-            RestoreError::NotEmpty(error) | RestoreError::Store(error) => error.into(),
+            RestoreError::NotEmpty(error) | RestoreError::Store(error) | RestoreError::Revocations(error) => {
+                error.into()
+            }
             RestoreError::Read { .. } | RestoreError::Line { .. } => Trouble::Unavailable(error.to_string()),
         }
     }
@@ -224,7 +226,14 @@ impl Task {
             }
         }
         let note = Note { head: offered, at }.write();
-        let done = backup.restore(&*self.store, true, &anchors, &[note]).await?;
+        // A mirror has what its origin has: nothing is revoked here.
+        let terms = Terms {
+            replace: true,
+            anchors: &anchors,
+            notes: &[note],
+            ..Terms::default()
+        };
+        let done = backup.restore(&*self.store, terms).await?;
         self.metrics.loads.inc();
         info!(head = %done.head, before = %held.revision, resources = done.resources, "loaded a backup of the origin");
         self.confirm(at);
