@@ -27,6 +27,9 @@ use crate::metrics::{ReasonLabels, RequestLabels};
 pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static CHANGE_REASON: HeaderName = HeaderName::from_static("x-change-reason");
 
+/// The routes that send the whole store: who uses them is logged.
+const COPIES: [&str; 2] = ["/backup", "/changes/stream"];
+
 /// The most characters of a reason.
 pub const MOST_REASON: usize = 1024;
 
@@ -40,6 +43,7 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let uri = request.uri().clone();
+    let client = client_address(request.extensions(), request.headers(), &app.trusted_proxies);
     request.extensions_mut().insert(RequestId(id.clone()));
 
     let mut response = next.run(request).await;
@@ -47,18 +51,21 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let status = response.status().as_u16();
     let elapsed = started.elapsed();
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    let actor = response.extensions().get::<Actor>().map_or("-", |actor| &actor.name);
+    let reported = response.extensions().get::<Reported>();
+    let refused = reported.and_then(|problem| problem.actor.as_deref());
+    let actor = response.extensions().get::<Actor>().map(|actor| &*actor.name);
+    let actor = actor.or(refused).unwrap_or("-");
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     let shown = id.to_str().unwrap_or_default();
-    let reported = response.extensions().get::<Reported>();
     let problem = reported.map(|problem| problem.name);
     let detail = reported.map(|problem| &*problem.detail);
-    // Successful reads are many and say little.
-    let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD);
+    // Successful reads are many and say little, except those of everything.
+    let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD) && !COPIES.contains(&route);
     if quiet {
         debug!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
     } else {
-        info!(%method, route, path = uri.path(), status, problem, detail, milliseconds, request_id = shown, actor, "request");
+        let client = client.map(tracing::field::display);
+        info!(%method, route, path = uri.path(), status, problem, detail, milliseconds, request_id = shown, actor, client, "request");
     }
     let labels = RequestLabels {
         method: method_name(&method),
@@ -201,7 +208,7 @@ fn judge(
         }
         Ok(actor) if !needed.allows(actor.role) => {
             count("forbidden");
-            Err(Problem::forbidden(actor.role, needed))
+            Err(Problem::forbidden(actor.role, needed).of(&actor))
         }
         Ok(actor) => Ok(actor),
     }

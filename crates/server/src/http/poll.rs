@@ -2,6 +2,7 @@
 //! router: one function answers them, from the token to the log line.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use fleet::refusal::quote;
 use fleet::snapshot::Poll;
 use percent_encoding::percent_decode_str;
 
+use super::client_address::client_address;
 use super::negotiate::{names_tag, tag, wants_gzip};
 use super::observe::{self, REQUEST_ID};
 use super::problem::Problem;
@@ -25,7 +27,7 @@ use super::request::Query;
 use crate::app::App;
 use crate::app::cluster_list::ClusterQuery;
 use crate::auth::{Actor, Right};
-use crate::metrics::PollLabels;
+use crate::metrics::{PollLabels, ReasonLabels};
 
 /// The paths of polls.
 pub const PREFIX: &str = "/api/v2/flux/clusters/";
@@ -57,18 +59,30 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let actor = actor.as_ref().map_or("-", |actor| &actor.name);
+    let actor = match &actor {
+        Ok(actor) => &actor.name,
+        Err(problem) => problem.actor().unwrap_or("-"),
+    };
+    let client = || client_address(request.extensions(), headers, &app.trusted_proxies);
+    let refused = refused.map(|id| (id, client()));
     log(request, response.status(), started.elapsed(), refused, actor);
     count(app, kind.into_owned(), response.status(), started.elapsed());
     response
 }
 
-fn log<B>(request: &Request<B>, status: StatusCode, elapsed: Duration, refused: Option<HeaderValue>, actor: &str) {
+/// `refused`: the id of the request and the address of the client, if there is no reply for Flux.
+fn log<B>(
+    request: &Request<B>,
+    status: StatusCode,
+    elapsed: Duration,
+    refused: Option<(HeaderValue, Option<IpAddr>)>,
+    actor: &str,
+) {
     let (method, path, status) = (request.method(), request.uri().path(), status.as_u16());
     let milliseconds = elapsed.as_secs_f64() * 1e3;
-    if let Some(id) = refused {
-        let id = id.to_str().unwrap_or_default();
-        tracing::info!(%method, path, status, milliseconds, request_id = id, actor, "poll refused");
+    if let Some((id, client)) = refused {
+        let (id, client) = (id.to_str().unwrap_or_default(), client.map(tracing::field::display));
+        tracing::info!(%method, path, status, milliseconds, request_id = id, actor, client, "poll refused");
     } else {
         let id = || request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
         tracing::debug!(%method, path, status, milliseconds, request_id = id(), actor, "poll");
@@ -98,6 +112,8 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
     };
     let fleet = app.engine.peek();
     if let Err(problem) = may_poll(app, &fleet, actor, &dns) {
+        let labels = ReasonLabels { reason: "forbidden" };
+        app.metrics.authentication_failures.get_or_create(&labels).inc();
         return (Cow::Borrowed("none"), Err(problem));
     }
     match fleet.poll(&dns, &path) {

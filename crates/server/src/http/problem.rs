@@ -1,6 +1,7 @@
 //! Errors as clients get them: problem documents (RFC 9457). Each error of the application becomes one here.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
@@ -19,7 +20,7 @@ use crate::app::cluster_list::ClusterListError;
 use crate::app::engine::WriteError;
 use crate::app::errors::{ReadError, RollbackError};
 use crate::app::reads::{self, Stop};
-use crate::auth::Right;
+use crate::auth::{Actor, Right};
 
 /// An error response.
 #[derive(Clone, Debug)]
@@ -35,18 +36,21 @@ pub struct Problem {
     header: Option<(&'static str, Cow<'static, str>)>,
 }
 
-/// The type and detail of a problem, for the log line of its request.
+/// The type and detail of a problem, and who was refused, for the log line of its request.
 #[derive(Clone, Debug)]
 pub struct Reported {
     pub name: &'static str,
     pub detail: Box<str>,
+    pub actor: Option<Arc<str>>,
 }
 
 /// Fields that few problems have.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct More {
     removals: Option<Removals>,
     resources: Vec<String>,
+    /// Who was refused, for the log.
+    actor: Option<Arc<str>>,
 }
 
 /// The most bytes in the lists of a problem: errors, and the names of clusters or resources. A problem stays small, whatever
@@ -99,6 +103,17 @@ impl Problem {
         let detail = "too many requests without a valid token: wait before the next try";
         let seconds = wait.as_secs() + 1;
         Problem::new(ProblemType::TooManyFailures, detail).with_header("retry-after", seconds.to_string())
+    }
+
+    /// Names who was refused, for the log.
+    #[must_use]
+    pub fn of(mut self, actor: &Actor) -> Self {
+        self.more.get_or_insert_default().actor = Some(actor.name.clone());
+        self
+    }
+
+    pub fn actor(&self) -> Option<&str> {
+        self.more.as_ref()?.actor.as_deref()
     }
 
     /// The role of the caller does not have the right.
@@ -301,6 +316,7 @@ impl IntoResponse for Problem {
         response.extensions_mut().insert(Reported {
             name: self.kind.name(),
             detail: self.detail,
+            actor: self.more.and_then(|more| more.actor),
         });
         response
     }
@@ -312,6 +328,7 @@ impl From<Refusal> for Problem {
             Box::new(More {
                 removals: refusal.removals.map(|removals| *removals),
                 resources: refusal.resources,
+                actor: None,
             })
         });
         Problem {

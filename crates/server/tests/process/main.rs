@@ -26,5 +26,6 @@ mod shutdown;
 mod starting;
 mod store_commands;
 mod templates;
+mod threats;
 mod tls;
 mod tokens;
