@@ -4,9 +4,14 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::Result;
 
@@ -93,14 +98,42 @@ fn dechunk(mut rest: &[u8]) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// A connection.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Stream::Plain(stream) => stream.write_all(bytes).await,
+            Stream::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+        }
+    }
+
+    async fn read_buf(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Stream::Plain(stream) => stream.read_buf(buffer).await,
+            Stream::Tls(stream) => stream.read_buf(buffer).await,
+        }
+    }
+}
+
 /// One connection at a time to one server, and idle ones that were left open.
 #[derive(Debug)]
 pub struct Client {
     addr: SocketAddr,
     source: Ipv4Addr,
-    stream: Option<TcpStream>,
+    /// None: plain HTTP.
+    tls: Option<Arc<ClientConfig>>,
+    stream: Option<Stream>,
     buffer: Vec<u8>,
-    left: VecDeque<TcpStream>,
+    left: VecDeque<Stream>,
     pub connects: u64,
 }
 
@@ -112,11 +145,19 @@ impl Client {
         Self {
             addr,
             source,
+            tls: None,
             stream: None,
             buffer: Vec::with_capacity(16 * 1024),
             left: VecDeque::new(),
             connects: 0,
         }
+    }
+
+    /// Speaks TLS to a server named `localhost`.
+    #[must_use]
+    pub fn over_tls(mut self, config: Option<Arc<ClientConfig>>) -> Self {
+        self.tls = config;
+        self
     }
 
     /// Sends a request and waits for the whole reply. As in Go, a connection that the server closed meanwhile is replaced.
@@ -140,15 +181,26 @@ impl Client {
         }
     }
 
+    async fn connect(&self) -> Result<Stream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((self.source, 0).into())?;
+        let stream = socket.connect(self.addr).await?;
+        let Some(config) = &self.tls else {
+            return Ok(Stream::Plain(stream));
+        };
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from("localhost")?;
+        let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
+        Ok(Stream::Tls(Box::new(stream)))
+    }
+
     async fn exchange(&mut self, request: &[u8]) -> Result<bool> {
         self.buffer.clear();
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
                 self.connects += 1;
-                let socket = TcpSocket::new_v4()?;
-                socket.bind((self.source, 0).into())?;
-                socket.connect(self.addr).await?
+                self.connect().await?
             }
         };
         stream.write_all(request).await?;

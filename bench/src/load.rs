@@ -8,13 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
+use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::Result;
 use crate::generate::{Cluster, PATHS, Rng};
 use crate::http::Client;
-use crate::server::{READ_TOKEN, WRITE_TOKEN};
+use crate::server::{READ_TOKEN, Server, WRITE_TOKEN};
 
 /// How many idle connections all clients together leave open; Flux itself would leave them for 90 s.
 const LEFT_OPEN: usize = 4096;
@@ -41,6 +42,8 @@ pub(crate) enum Connections {
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) addr: SocketAddr,
+    /// None: plain HTTP.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) source: Arc<Source>,
     pub(crate) clients: usize,
     pub(crate) connections: Connections,
@@ -62,6 +65,12 @@ impl Source {
     pub(crate) fn polls<'a>(clusters: impl Iterator<Item = &'a Cluster>) -> Self {
         let each = |cluster: &Cluster| PATHS.map(|path| poll(&cluster.dns, path));
         Self::Polls(clusters.flat_map(each).collect())
+    }
+
+    /// Polls that each have the token of their cluster.
+    pub(crate) fn own_polls(clusters: &[Cluster], tokens: &[String]) -> Self {
+        let each = |(cluster, token): (&Cluster, &String)| PATHS.map(|path| poll_as(&cluster.dns, path, token));
+        Self::Polls(clusters.iter().zip(tokens).flat_map(each).collect())
     }
 
     pub(crate) fn writes(clusters: Arc<Vec<Cluster>>) -> Self {
@@ -104,9 +113,14 @@ pub(crate) fn write(Cluster { id, component, .. }: &Cluster, value: u64) -> Vec<
 
 /// The request that Flux Operator sends.
 pub(crate) fn poll(dns: &str, path: &str) -> Vec<u8> {
+    poll_as(dns, path, READ_TOKEN)
+}
+
+/// The same with another token.
+pub(crate) fn poll_as(dns: &str, path: &str, token: &str) -> Vec<u8> {
     format!(
         "GET /api/v2/flux/clusters/{dns}/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: flux-operator/v0.58.1\r\n\
-         Accept: application/json\r\nAuthorization: Bearer {READ_TOKEN}\r\nAccept-Encoding: gzip\r\n\r\n"
+         Accept: application/json\r\nAuthorization: Bearer {token}\r\nAccept-Encoding: gzip\r\n\r\n"
     )
     .into_bytes()
 }
@@ -173,7 +187,7 @@ fn run_clients(load: &Load, thread: usize, threads: usize) -> Result<(Vec<u32>, 
 
 async fn run_client(load: Load, number: usize) -> Result<(Vec<u32>, u64)> {
     let mut rng = Rng::new(load.seed << 32 | number as u64);
-    let mut client = Client::new(load.addr, number);
+    let mut client = Client::new(load.addr, number).over_tls(load.tls.clone());
     let mut scratch = Vec::new();
     let mut micros = Vec::new();
     let end = Instant::now() + load.duration;
@@ -199,13 +213,13 @@ async fn run_client(load: Load, number: usize) -> Result<(Vec<u32>, u64)> {
 }
 
 /// Polls every reply of the fleet once and checks what is in it. Returns the average size of a body as sent.
-pub(crate) async fn poll_every_reply(addr: SocketAddr, clusters: Arc<Vec<Cluster>>) -> Result<usize> {
+pub(crate) async fn poll_every_reply(server: &Server, clusters: Arc<Vec<Cluster>>) -> Result<usize> {
     const CLIENTS: usize = 16;
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let clusters = clusters.clone();
+        let mut client = server.client(number);
         clients.spawn(async move {
-            let mut client = Client::new(addr, number);
             let mut bytes = 0;
             for cluster in clusters.iter().skip(number).step_by(CLIENTS) {
                 for (path, inputs) in PATHS.iter().zip(cluster.inputs) {

@@ -1,12 +1,15 @@
 //! Measures the figures that the service has to reach, as ratios to a yardstick in the same run.
 
+mod certificates;
 mod heavy;
+mod identities;
 mod load;
 mod measure;
 mod replicas;
 mod report;
 mod scale;
 mod server;
+mod tls;
 mod yardstick;
 
 use std::path::PathBuf;
@@ -17,6 +20,7 @@ use bench::{Error, Result, generate, http};
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
+use certificates::Certificates;
 use measure::Bench;
 
 /// The product uses it too, so the yardstick gets the same allocator.
@@ -58,6 +62,10 @@ enum Sub {
     Yardstick {
         #[arg(long)]
         size: usize,
+        #[arg(long, value_name = "FILE", requires = "key")]
+        certificate: Option<PathBuf>,
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
     },
     /// Measure what a fleet takes, in several sizes
     Scale {
@@ -74,6 +82,9 @@ enum Sub {
 enum Part {
     Polls,
     Memory,
+    Identities,
+    IdentityMemory,
+    Tls,
     Writers,
     Replicas,
     HeavyReads,
@@ -125,7 +136,11 @@ async fn run(args: &Args) -> Result<bool> {
     // One connection per poll leaves thousands of them open, here and in the yardstick, which inherits the limit.
     rlimit::increase_nofile_limit(16 * 1024)?;
     match &args.command {
-        Some(Sub::Yardstick { size }) => yardstick::serve(*size).await?,
+        Some(Sub::Yardstick { size, certificate, key }) => {
+            let files = certificate.clone().zip(key.clone());
+            let certificates = files.map(|(certificate, key)| Certificates { certificate, key });
+            yardstick::serve(*size, certificates.as_ref()).await?;
+        }
         Some(Sub::Scale { clusters, out }) => {
             scale::run(&args.binary()?, &args.dir, clusters, out.as_deref()).await?;
             return Ok(false);

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::generate::{self, Cluster};
 use crate::heavy;
 use crate::load::{self, Connections, Load, Source, Tally};
-use crate::replicas;
+use crate::replicas::Replicas;
 use crate::report::Report;
 use crate::server::{Server, Syncs, other_cpu_seconds};
 use crate::{Part, Result};
@@ -21,7 +21,7 @@ use crate::{Part, Result};
 const MIB: f64 = 1024.0 * 1024.0;
 const FLEET: usize = 10_000;
 const SMALL_FLEET: usize = 1_000;
-const READERS: usize = 64;
+pub(crate) const READERS: usize = 64;
 /// The average size of a reply, where no product is measured.
 const SELF_CHECK_SIZE: usize = 1_000;
 
@@ -45,19 +45,19 @@ impl Fleet {
 
 /// Takes the figures, one part after the other.
 pub(crate) struct Bench<'a> {
-    turns: usize,
+    pub(crate) turns: usize,
     turn: Duration,
-    dir: &'a Path,
+    pub(crate) dir: &'a Path,
     pub(crate) report: Report,
 }
 
 /// One side's part of a turn.
-struct Sample {
-    tally: Tally,
+pub(crate) struct Sample {
+    pub(crate) tally: Tally,
     /// The results of the loads beside the measured one.
     beside: Vec<Tally>,
     /// CPU time of the server per request, in µs.
-    cpu_micros: f64,
+    pub(crate) cpu_micros: f64,
     /// CPU time of everything else on the machine, in seconds.
     others: f64,
 }
@@ -76,8 +76,8 @@ impl<'a> Bench<'a> {
     pub(crate) async fn self_check(&mut self) -> Result<()> {
         let clusters = Fleet::generate(FLEET, self.dir)?.clusters;
         let (a, b) = (
-            Server::yardstick(SELF_CHECK_SIZE).await?,
-            Server::yardstick(SELF_CHECK_SIZE).await?,
+            Server::yardstick(SELF_CHECK_SIZE, None).await?,
+            Server::yardstick(SELF_CHECK_SIZE, None).await?,
         );
         self.polls(&a, &b, &clusters).await
     }
@@ -95,7 +95,11 @@ impl<'a> Bench<'a> {
         if wanted(Part::HeavyReads) {
             self.heavy_reads(binary).await?;
         }
-        if ![Part::Memory, Part::Polls, Part::Writers].into_iter().any(&wanted) {
+        if wanted(Part::IdentityMemory) {
+            self.identity_memory(binary).await?;
+        }
+        let parts = [Part::Memory, Part::Polls, Part::Identities, Part::Tls, Part::Writers];
+        if !parts.into_iter().any(&wanted) {
             return Ok(());
         }
         let fleet = Fleet::generate(FLEET, self.dir)?;
@@ -104,8 +108,14 @@ impl<'a> Bench<'a> {
             self.memory(&server, FLEET, 256.0)?;
         }
         if wanted(Part::Polls) {
-            let yardstick = Server::yardstick(size).await?;
+            let yardstick = Server::yardstick(size, None).await?;
             self.polls(&yardstick, &server, &fleet.clusters).await?;
+        }
+        if wanted(Part::Tls) {
+            self.tls(binary, &fleet, size).await?;
+        }
+        if wanted(Part::Identities) {
+            self.own_tokens(&server, &fleet).await?;
         }
         if wanted(Part::Writers) {
             self.writers(&server, &fleet).await?;
@@ -230,18 +240,27 @@ impl<'a> Bench<'a> {
         // On a blocking thread: it waits, and panics when it fails.
         let postgres = tokio::task::spawn_blocking(|| pgtest::Server::start(&[])).await?;
         let url = postgres.database();
-        let delays = replicas::visibility(binary, fleet.dir.path(), &fleet.file, &fleet.clusters, &url).await?;
+        let replicas = Replicas::start(binary, fleet.dir.path(), &fleet.file, &url).await?;
+        let delays = replicas.visibility(&fleet.clusters).await?;
+        self.delays(FIGURE, "writes", &delays);
+        eprintln!("revocation {FIGURE}");
+        let delays = replicas.revocations(&fleet.clusters).await?;
+        self.delays(&format!("revocation {FIGURE}"), "tokens", &delays);
+        Ok(())
+    }
+
+    /// Reports sorted delays.
+    fn delays(&mut self, figure: &str, what: &str, delays: &[Duration]) {
         let millis = |quantile: usize| delays[(delays.len() - 1) * quantile / 1000].as_secs_f64() * 1e3;
         let detail = format!(
-            "p50 {:.1} ms, p99.9 {:.1} ms, longest {:.1} ms of {} writes",
+            "p50 {:.1} ms, p99.9 {:.1} ms, longest {:.1} ms of {} {what}",
             millis(500),
             millis(999),
             millis(1000),
             delays.len()
         );
         self.report
-            .at_most(&format!("{FIGURE}, p99"), millis(990), 50.0, " ms", detail);
-        Ok(())
+            .at_most(&format!("{figure}, p99"), millis(990), 50.0, " ms", detail);
     }
 
     /// Polls beside readers that read as much as they are allowed to.
@@ -290,9 +309,10 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn load(&self, server: &Server, source: &Arc<Source>, clients: usize, connections: Connections) -> Load {
+    pub(crate) fn load(&self, server: &Server, source: &Arc<Source>, clients: usize, connections: Connections) -> Load {
         Load {
             addr: server.addr,
+            tls: server.tls.clone(),
             source: source.clone(),
             clients,
             connections,
@@ -303,7 +323,7 @@ impl<'a> Bench<'a> {
 
     /// Lets two sides take turns, each first as often as second, so that what the machine does meanwhile hits both. A side is
     /// a server and its loads; the first load is the one measured.
-    async fn alternate(
+    pub(crate) async fn alternate(
         &self,
         name: &str,
         a: (&Server, Vec<Load>),
@@ -338,7 +358,7 @@ async fn start(binary: &Path, fleet: &Fleet) -> Result<(Server, usize)> {
     let count = fleet.clusters.len();
     eprintln!("{count} clusters: import");
     let server = Server::product(binary, fleet.dir.path(), &fleet.file).await?;
-    let size = load::poll_every_reply(server.addr, fleet.clusters.clone()).await?;
+    let size = load::poll_every_reply(&server, fleet.clusters.clone()).await?;
     eprintln!("{count} clusters: every reply polled and checked, {size} bytes on average");
     Ok((server, size))
 }
@@ -372,12 +392,12 @@ async fn sample((server, loads): &(&Server, Vec<Load>), duration: Duration, turn
     })
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-fn median_ratio(a: &[Sample], b: &[Sample], figure: impl Fn(&Sample) -> f64) -> f64 {
+pub(crate) fn median_ratio(a: &[Sample], b: &[Sample], figure: impl Fn(&Sample) -> f64) -> f64 {
     median(a.iter().zip(b).map(|(a, b)| figure(b) / figure(a)))
 }

@@ -1,9 +1,9 @@
-//! How soon a write is visible on the other replicas of a PostgreSQL database.
+//! How soon a write is visible on the other replicas of a PostgreSQL database, and how soon a revoked token is refused there.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::generate::{Cluster, PATHS, Rng};
 use crate::http::Client;
 use crate::load;
-use crate::server::Server;
+use crate::server::{Server, WRITE_TOKEN};
 
 const READERS: usize = 4;
 const WRITES: u64 = 1_000;
@@ -19,61 +19,121 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The time between two polls of a replica, which is the precision of the figure.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// For each of many writes, how long after its acknowledgement the last of the replicas answered with it.
-pub(crate) async fn visibility(
-    binary: &Path,
-    dir: &Path,
-    fleet: &Path,
-    clusters: &[Cluster],
-    url: &str,
-) -> Result<Vec<Duration>> {
-    let writer = Server::filled(binary, dir, fleet, url).await?;
-    let mut readers = Vec::new();
-    for _ in 0..READERS {
-        readers.push(Server::replica(binary, dir, url).await?);
+/// A writer and the replicas that read the same database.
+pub(crate) struct Replicas {
+    writer: Server,
+    readers: Vec<Server>,
+}
+
+impl Replicas {
+    pub(crate) async fn start(binary: &Path, dir: &Path, fleet: &Path, url: &str) -> Result<Self> {
+        let writer = Server::filled(binary, dir, fleet, url).await?;
+        let mut readers = Vec::new();
+        for _ in 0..READERS {
+            readers.push(Server::replica(binary, dir, url).await?);
+        }
+        Ok(Replicas { writer, readers })
     }
-    let addresses: Vec<SocketAddr> = readers.iter().map(|reader| reader.addr).collect();
-    let mut client = Client::new(writer.addr, 0);
-    let mut rng = Rng::new(0);
-    let mut delays = Vec::new();
-    for value in 0..WRITES {
-        let cluster = &clusters[rng.below(clusters.len())];
-        let poll = load::poll(&cluster.dns, PATHS[0]);
-        let mut watched = Vec::new();
-        for (number, addr) in addresses.iter().enumerate() {
-            let mut reader = Client::new(*addr, number);
-            let before = answer(&mut reader, &poll).await?;
-            watched.push((reader, before));
+
+    /// For each of many writes, how long after its acknowledgement the last of the replicas answered with it.
+    pub(crate) async fn visibility(&self, clusters: &[Cluster]) -> Result<Vec<Duration>> {
+        let mut client = self.writer.client(0);
+        let mut rng = Rng::new(0);
+        let mut delays = Vec::new();
+        for value in 0..WRITES {
+            let cluster = &clusters[rng.below(clusters.len())];
+            let poll = load::poll(&cluster.dns, PATHS[0]);
+            let mut watched = Vec::new();
+            for mut reader in self.clients() {
+                let before = answer(&mut reader, &poll).await?;
+                watched.push((reader, before));
+            }
+            sent(&mut client, &load::write(cluster, 1_000 + value), 200).await?;
+            let acknowledged = Instant::now();
+            let mut waiting = JoinSet::new();
+            for (mut reader, before) in watched {
+                let poll = poll.clone();
+                waiting.spawn(async move {
+                    while answer(&mut reader, &poll).await? == before {
+                        sleep(PAUSE).await;
+                    }
+                    Ok::<_, crate::Error>(acknowledged.elapsed())
+                });
+            }
+            delays.push(slowest(waiting).await?);
         }
-        let reply = client.send(&load::write(cluster, 1_000 + value)).await?;
-        if reply.status != 200 {
-            return Err(format!("a write: status {}", reply.status).into());
+        delays.sort_unstable();
+        Ok(delays)
+    }
+
+    /// For each of many tokens, how long after the acknowledgement of its revocation the last of the replicas refused it.
+    pub(crate) async fn revocations(&self, clusters: &[Cluster]) -> Result<Vec<Duration>> {
+        let mut client = self.writer.client(0);
+        let mut rng = Rng::new(1);
+        let mut delays = Vec::new();
+        for _ in 0..WRITES {
+            let Cluster { id, dns, .. } = &clusters[rng.below(clusters.len())];
+            let issued = sent(&mut client, &request("POST", &format!("/clusters/{id}/token")), 201).await?;
+            let issued: Value = serde_json::from_slice(&issued)?;
+            let field = |name: &str| issued[name].as_str().unwrap_or_default().to_owned();
+            let poll = load::poll_as(dns, PATHS[0], &field("token"));
+            slowest(self.until(&poll, 200, Instant::now())).await?;
+            let revoke = request("DELETE", &format!("/identities/cluster:{id}/tokens/{}", field("id")));
+            sent(&mut client, &revoke, 204).await?;
+            delays.push(slowest(self.until(&poll, 401, Instant::now())).await?);
         }
-        let acknowledged = Instant::now();
+        delays.sort_unstable();
+        Ok(delays)
+    }
+
+    fn clients(&self) -> impl Iterator<Item = Client> {
+        let readers = self.readers.iter().enumerate();
+        readers.map(|(number, reader)| reader.client(number))
+    }
+
+    /// Polls each replica until it answers with this status. Returns how long after `since` it did.
+    fn until(&self, poll: &[u8], status: u16, since: Instant) -> JoinSet<Result<Duration>> {
         let mut waiting = JoinSet::new();
-        for (mut reader, before) in watched {
-            let poll = poll.clone();
+        for mut reader in self.clients() {
+            let poll = poll.to_vec();
             waiting.spawn(async move {
-                while answer(&mut reader, &poll).await? == before {
+                while reader.send(&poll).await?.status != status {
                     sleep(PAUSE).await;
                 }
-                Ok::<_, crate::Error>(acknowledged.elapsed())
+                Ok(since.elapsed())
             });
         }
-        let mut slowest = Duration::ZERO;
-        let all = async {
-            while let Some(seen) = waiting.join_next().await {
-                slowest = slowest.max(seen??);
-            }
-            Ok::<_, crate::Error>(())
-        };
-        timeout(PATIENCE, all)
-            .await
-            .map_err(|_| "a replica does not see a write")??;
-        delays.push(slowest);
+        waiting
     }
-    delays.sort_unstable();
-    Ok(delays)
+}
+
+async fn slowest(mut waiting: JoinSet<Result<Duration>>) -> Result<Duration> {
+    let mut slowest = Duration::ZERO;
+    let all = async {
+        while let Some(seen) = waiting.join_next().await {
+            slowest = slowest.max(seen??);
+        }
+        Ok::<_, crate::Error>(())
+    };
+    timeout(PATIENCE, all)
+        .await
+        .map_err(|_| "a replica does not see a write")??;
+    Ok(slowest)
+}
+
+fn request(method: &str, path: &str) -> Vec<u8> {
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {WRITE_TOKEN}\r\nContent-Length: 0\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+async fn sent(client: &mut Client, request: &[u8], expected: u16) -> Result<Vec<u8>> {
+    let reply = client.send(request).await?;
+    match reply.status == expected {
+        true => Ok(reply.body.into_owned()),
+        false => Err(format!("a write: status {}", reply.status).into()),
+    }
 }
 
 async fn answer(client: &mut Client, poll: &[u8]) -> Result<Vec<u8>> {

@@ -128,6 +128,7 @@ async fn polls(fleet: &Fleet, server: &Server) -> Result<Tally> {
     let polled = fleet.clusters.iter().step_by(step);
     load::run(Load {
         addr: server.addr,
+        tls: None,
         source: Arc::new(Source::polls(polled)),
         clients: CLIENTS,
         connections: Connections::Kept,

@@ -5,9 +5,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use testkit::Setup;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -15,6 +17,8 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::Result;
+use crate::certificates::Certificates;
+use crate::http::Client;
 
 pub(crate) const READ_TOKEN: &str = "bench-read-token";
 pub(crate) const WRITE_TOKEN: &str = "bench-write-token";
@@ -26,6 +30,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
+    /// How clients speak to it. None: plain HTTP.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     pid: u32,
     _running: Running,
 }
@@ -34,6 +40,7 @@ pub(crate) struct Server {
 #[derive(Debug)]
 enum Running {
     Product { _server: testkit::Server },
+    Process { _process: testkit::Process },
     Yardstick { _child: Child },
 }
 
@@ -53,11 +60,14 @@ pub(crate) struct Syncs {
 
 impl Server {
     /// Starts the bare axum server: this same program under another name.
-    pub(crate) async fn yardstick(size: usize) -> Result<Self> {
+    pub(crate) async fn yardstick(size: usize, certificates: Option<&Certificates>) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["yardstick", "--size", &size.to_string()])
             .stdout(Stdio::piped());
+        if let Some(Certificates { certificate, key }) = certificates {
+            command.arg("--certificate").arg(certificate).arg("--key").arg(key);
+        }
         let mut child = command.stdin(Stdio::null()).kill_on_drop(true).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no stdout")?)
@@ -66,6 +76,7 @@ impl Server {
         let pid = child.id().ok_or("the yardstick ended")?;
         Ok(Self {
             addr: line.trim().parse()?,
+            tls: certificates.map(Certificates::client).transpose()?,
             pid,
             _running: Running::Yardstick { _child: child },
         })
@@ -106,18 +117,51 @@ impl Server {
     }
 
     pub(crate) async fn started(binary: &Path, dir: &Path, url: &str, mode: &str) -> Result<Self> {
-        static STARTED: AtomicUsize = AtomicUsize::new(0);
-        let log = format!("server-{}.log", STARTED.fetch_add(1, Ordering::Relaxed));
-        let setup = product(binary, dir, url)?
-            .env("API_MODE", mode)
-            .env("LISTEN_ADDR", "127.0.0.1:0")
-            .log_to(&dir.join(log));
+        let setup = Self::setup(binary, dir, url, mode)?;
         let server = block_in_place(|| setup.start_within(PATIENCE));
         Ok(Self {
             addr: server.address,
+            tls: None,
             pid: server.process.id(),
             _running: Running::Product { _server: server },
         })
+    }
+
+    /// The same over TLS.
+    pub(crate) async fn started_with_tls(
+        binary: &Path,
+        dir: &Path,
+        url: &str,
+        certificates: &Certificates,
+    ) -> Result<Self> {
+        let setup = Self::setup(binary, dir, url, "crud")?
+            .env("TLS_CERT_FILE", &certificates.certificate)
+            .env("TLS_KEY_FILE", &certificates.key);
+        let process = block_in_place(|| {
+            let process = setup.spawn();
+            process.line_within("listening", PATIENCE);
+            process
+        });
+        Ok(Self {
+            addr: testkit::address_in(&process.line("listening")),
+            tls: Some(certificates.client()?),
+            pid: process.id(),
+            _running: Running::Process { _process: process },
+        })
+    }
+
+    fn setup(binary: &Path, dir: &Path, url: &str, mode: &str) -> Result<Setup> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let log = format!("server-{}.log", STARTED.fetch_add(1, Ordering::Relaxed));
+        Ok(product(binary, dir, url)?
+            .env("API_MODE", mode)
+            .env("LISTEN_ADDR", "127.0.0.1:0")
+            .log_to(&dir.join(log)))
+    }
+
+    /// A client of it.
+    pub(crate) fn client(&self, number: usize) -> Client {
+        Client::new(self.addr, number).over_tls(self.tls.clone())
     }
 
     /// The CPU time that the process has used so far, in seconds.
