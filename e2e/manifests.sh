@@ -52,6 +52,7 @@ for store in sqlite postgres; do
   mkdir "$out/overlays/$store"
   cp k8s/resourcesets/namespaces.yaml "$out/overlays/$store/templates.yaml"
   cp resources/namespace.yaml "$out/overlays/$store/kinds.yaml"
+  echo 'certificates, as PEM' >"$out/overlays/$store/ca.crt"
   base=base
   [[ $store == postgres ]] && base=production
   cat >"$out/overlays/$store/kustomization.yaml" <<EOT
@@ -60,7 +61,10 @@ components:
   - $repository/deploy/kustomize/maintenance/$store
   - $repository/deploy/kustomize/kinds
   - $repository/deploy/kustomize/templates
+  - $repository/deploy/kustomize/tls
+  - $repository/deploy/kustomize/client-ca
 configMapGenerator:
+  - {name: flux-api-client-ca, namespace: flux-resourceset, files: [ca.crt], options: {disableNameSuffixHash: true}}
   - {name: flux-api-kinds, namespace: flux-resourceset, files: [kinds.yaml]}
   - {name: flux-api-templates, namespace: flux-resourceset, files: [templates.yaml], options: {disableNameSuffixHash: true}}
 EOT
@@ -96,6 +100,8 @@ refuses "2 pods would share it" "${tokens[@]}" --set store.sqlite.shareNode=fals
 refuses "needs store.postgres.existingSecret" "${tokens[@]}" --set store.backend=postgres
 refuses "leaves nothing for ingress.read" "${tokens[@]}" --set read.enabled=false,ingress.read.enabled=true,ingress.read.host=a.example.com
 refuses "prometheusRule needs serviceMonitor.enabled=true" "${tokens[@]}" --set prometheusRule.enabled=true
+refuses "tls.clientCA needs tls.existingSecret" "${tokens[@]}" --set tls.clientCA.existingSecret=a
+refuses "not both" "${tokens[@]}" --set tls.existingSecret=a,tls.clientCA.existingSecret=a,tls.clientCA.existingConfigMap=a
 refuses "additional properties 'replicas' not allowed" "${tokens[@]}" --set replicas=3
 
 # What `cluster bootstrap` prints.

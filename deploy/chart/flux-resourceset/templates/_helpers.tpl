@@ -56,6 +56,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ .Values.backup.existingClaim | default (printf "%s-backups" (include "flux-resourceset.fullname" .)) }}
 {{- end -}}
 
+{{/* Not empty if clients may show certificates. */}}
+{{- define "flux-resourceset.clientCA" -}}
+{{ .Values.tls.clientCA.existingConfigMap }}{{ .Values.tls.clientCA.existingSecret }}
+{{- end -}}
+
+{{- define "flux-resourceset.scheme" -}}
+{{ ternary "https" "http" (ne .Values.tls.existingSecret "") }}
+{{- end -}}
+
 {{/* The roles that have their own pods. */}}
 {{- define "flux-resourceset.roles" -}}
 {{- if .Values.read.enabled }}read {{ end }}crud
@@ -81,6 +90,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- if and $values.prometheusRule.enabled (not $values.serviceMonitor.enabled) -}}
 {{- fail "\n\nprometheusRule needs serviceMonitor.enabled=true: its rules name the job that the ServiceMonitor gives." -}}
+{{- end -}}
+{{- if and (include "flux-resourceset.clientCA" .) (not $values.tls.existingSecret) -}}
+{{- fail "\n\ntls.clientCA needs tls.existingSecret: certificates of clients are part of TLS." -}}
+{{- end -}}
+{{- if and $values.tls.clientCA.existingConfigMap $values.tls.clientCA.existingSecret -}}
+{{- fail "\n\nSet tls.clientCA.existingConfigMap or tls.clientCA.existingSecret, not both." -}}
 {{- end -}}
 {{- if $values.tokens.existingSecret -}}
 {{- if or $values.tokens.read $values.tokens.write -}}
