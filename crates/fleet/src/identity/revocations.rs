@@ -111,7 +111,7 @@ impl Revocations {
         }
     }
 
-    /// Says where the log of the backup begins: it contains what came before, as far as anyone can tell.
+    /// Says where the log of the backup begins: it contains what came before. Not for a store that is known to have another history there.
     pub fn begin(&mut self, begins: Revision) {
         self.contained
             .extend(self.digests.range(..=begins).map(|(revision, _)| *revision));

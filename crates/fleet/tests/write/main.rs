@@ -21,6 +21,7 @@ mod patching;
 mod profiles;
 mod released;
 mod removals;
+mod revocations;
 mod selecting;
 mod typos;
 

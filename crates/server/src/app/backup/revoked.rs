@@ -10,12 +10,16 @@ use crate::app::start::SYSTEM;
 pub(super) async fn read(store: &dyn Store, head: Head, begins: Head) -> Result<Revocations, StoreError> {
     let mut revocations = Revocations::default();
     let mut export = store.export().await?;
+    let mut is_other_history = false;
     loop {
         let records = export.revisions().await?;
         if records.is_empty() {
             break;
         }
-        records.iter().for_each(|record| revocations.note(record));
+        for record in &records {
+            revocations.note(record);
+            is_other_history |= record.revision == begins.revision && record.digest != begins.digest;
+        }
     }
     let log_begins = export.checkpoint().map(|checkpoint| checkpoint.head.revision);
     if log_begins.is_some_and(|begins| begins > head.revision) {
@@ -29,7 +33,9 @@ pub(super) async fn read(store: &dyn Store, head: Head, begins: Head) -> Result<
             identities.for_each(|resource| revocations.add_present(&resource.body));
         }
     }
-    revocations.begin(begins.revision);
+    if !is_other_history {
+        revocations.begin(begins.revision);
+    }
     Ok(revocations)
 }
 
