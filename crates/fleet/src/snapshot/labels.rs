@@ -8,7 +8,10 @@ use serde_json::Value;
 
 /// The clusters by label key and value.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Labels(OrdMap<Arc<str>, OrdMap<Arc<str>, OrdSet<Arc<str>>>>);
+pub(super) struct Labels(OrdMap<Arc<str>, Values>);
+
+/// The clusters by the value of one label.
+type Values = OrdMap<Arc<str>, OrdSet<Arc<str>>>;
 
 impl Labels {
     pub(super) fn has(&self, key: &str) -> bool {

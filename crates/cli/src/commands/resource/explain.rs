@@ -49,11 +49,13 @@ fn run(session: &Session<'_>, _: &Kind, matches: &ArgMatches) -> Result<(), Fail
     }
     let revision = matches.get_one::<u64>("revision").map(u64::to_string);
     let found = session.client.get(&with_query(&path, [("revision", revision)]));
-    let explanation = found.map_err(|error| match matches.contains_id("input") {
-        // It may be the input that does not exist.
-        true => unknown_revision(error.into()),
-        false => unknown_revision(missing_cluster(error.into(), id)),
-    })?;
+    let explanation =
+        found
+            .map_err(Failure::from)
+            .map_err(|failure| match failure.message.contains("there is no cluster") {
+                true => missing_cluster(failure, id),
+                false => unknown_revision(failure),
+            })?;
     let table = |wide| tree(&explanation, wide);
     session
         .printer

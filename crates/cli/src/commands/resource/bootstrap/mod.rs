@@ -20,7 +20,7 @@ use crate::client::encode;
 use crate::commands::token;
 use crate::config::without_user;
 use crate::error::Failure;
-use crate::identities::{AccessWriteArgs, revocation, send};
+use crate::identities::{revocation, send};
 use crate::kinds::{Kind, Kinds};
 use crate::output::Format;
 use crate::session::{Session, missing_cluster, text};
@@ -74,8 +74,12 @@ struct BootstrapArgs {
     /// Also a FluxInstance, with which Flux Operator installs the controllers of Flux
     #[arg(long)]
     flux_instance: bool,
-    #[command(flatten)]
-    how: AccessWriteArgs,
+    /// The reason for the token; kept in the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Issue no token: the Secret has a placeholder
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// `-o DIR`; formats keep their names.
@@ -149,14 +153,14 @@ fn run(session: &Session<'_>, _: &Kind, matches: &ArgMatches) -> Result<(), Fail
 
 /// The new token of the cluster; for a dry run, a text in its place.
 fn token_for(session: &Session<'_>, id: &str, args: &BootstrapArgs) -> Result<Value, Failure> {
-    if args.how.dry_run {
+    if args.dry_run {
         session
             .printer
             .note("dry run: no token was issued; the Secret has a placeholder");
         return Ok(json!({"token": "PLACEHOLDER: no token was issued"}));
     }
     let identity = format!("{CLUSTER_PREFIX}{id}");
-    let reason = args.how.reason.as_deref().unwrap_or("cluster bootstrap");
+    let reason = args.reason.as_deref().unwrap_or("cluster bootstrap");
     let change = token::issue(&identity, args.expires_in.as_deref(), Some(reason));
     let issued = token::issued(session, &identity, &change)?;
     token::note(session, &issued, "it is in the Secret");
