@@ -98,7 +98,7 @@ because SQLite then starts its log anew.
 
 *Seen on four replicas* is how long after the acknowledgement of a write the last of four read-only processes answers a poll
 with it; the five processes share a PostgreSQL server, which is started for it in a temporary folder, on this machine. *Revocation* is the same for
-tokens of clusters: from the acknowledgement of the revocation until the last of the four answers a poll with 401.
+tokens of clusters: from the acknowledgement of the revocation until the last of the four refuses a poll.
 
 *A cluster's own token*: every cluster has a token, and the two sides are polls of the same server, with these tokens and with the shared one. *Memory of
 each of 1000000 identities*: the resident set of a server that has started on a store with a million clusters, each with a token, minus that of one on

@@ -22,7 +22,7 @@ pub use self::cluster_sets::ClusterSets;
 pub use self::definitions::{Definition, Definitions};
 pub(crate) use self::edit::Edit;
 use self::labels::Labels;
-pub use self::poll::Poll;
+pub use self::poll::{Named, Poll};
 use crate::damage::Damage;
 use crate::document::{Document, Etag};
 use crate::identity::{IDENTITIES, Identities};

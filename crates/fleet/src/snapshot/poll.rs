@@ -1,5 +1,8 @@
 //! What a poll is answered, and whether a reply would break the contract with Flux.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Cluster, Fleet, lower_case};
@@ -19,31 +22,66 @@ pub enum Poll {
     Damaged,
 }
 
-impl Fleet {
-    /// The inputs of the kind at `path` for the cluster with this DNS name.
-    pub fn poll(&self, dns: &str, path: &str) -> Poll {
-        if self.damage().is_some_and(Damage::hides_everything) {
+/// A DNS name that was looked up: who may poll it, and what is answered.
+#[derive(Debug)]
+pub struct Named<'a> {
+    fleet: &'a Fleet,
+    /// In lower case.
+    dns: Cow<'a, str>,
+    cluster: Option<&'a Arc<Cluster>>,
+}
+
+impl Named<'_> {
+    /// Whether the name is the cluster's: the one that it has, or the one that it was decommissioned with.
+    pub fn is_of(&self, cluster: &str) -> bool {
+        match self.cluster {
+            Some(holder) => &*holder.document().id == cluster,
+            None => self.fleet.decommissioned_cluster(&self.dns).as_deref() == Some(cluster),
+        }
+    }
+
+    /// The inputs of the kind at `path`.
+    pub fn poll(&self, path: &str) -> Poll {
+        let fleet = self.fleet;
+        if fleet.damage().is_some_and(Damage::hides_everything) {
             return Poll::Damaged;
         }
-        let Some(kind) = self.kinds.at_path(path) else {
-            return match self.is_damaged(KINDS) {
+        let Some(kind) = fleet.kinds.at_path(path) else {
+            return match fleet.is_damaged(KINDS) {
                 true => Poll::Damaged,
                 false => Poll::UnknownKind,
             };
         };
-        let key = lower_case(dns);
-        match self.by_dns.get(&*key) {
-            Some(cluster) if self.is_damaged(&kind.name) && self.dangles(cluster, kind) => Poll::Damaged,
+        match self.cluster {
+            Some(cluster) if fleet.is_damaged(&kind.name) && fleet.dangles(cluster, kind) => Poll::Damaged,
             // The missing profile may bring something to any cluster.
-            Some(_) if self.is_damaged(PROFILES) => Poll::Damaged,
-            Some(cluster) => match self.reply(cluster, kind) {
+            Some(_) if fleet.is_damaged(PROFILES) => Poll::Damaged,
+            Some(cluster) => match fleet.reply(cluster, kind) {
                 Ok(reply) => Poll::Reply(reply.clone()),
                 Err(breach) => Poll::Breach(breach.clone()),
             },
-            None if self.decommissions.contains_key(&*key) => Poll::Reply(Reply::empty().clone()),
-            None if self.may_lack_names() => Poll::Damaged,
+            None if fleet.decommissions.contains_key(&*self.dns) => Poll::Reply(Reply::empty().clone()),
+            None if fleet.may_lack_names() => Poll::Damaged,
             None => Poll::UnknownCluster,
         }
+    }
+}
+
+impl Fleet {
+    /// Looks up a DNS name, once for all questions about it.
+    pub fn named<'a>(&'a self, dns: &'a str) -> Named<'a> {
+        let dns = lower_case(dns);
+        let cluster = self.by_dns.get(&*dns);
+        Named {
+            fleet: self,
+            dns,
+            cluster,
+        }
+    }
+
+    /// The inputs of the kind at `path` for the cluster with this DNS name.
+    pub fn poll(&self, dns: &str, path: &str) -> Poll {
+        self.named(dns).poll(path)
     }
 
     /// Whether an unknown DNS name may belong to a damaged row.

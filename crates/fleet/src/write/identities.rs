@@ -222,10 +222,7 @@ impl Fleet {
 
     /// Whether a DNS name is the cluster's: the one that it has, or the one that it was decommissioned with.
     pub fn is_name_of(&self, dns: &str, cluster: &str) -> bool {
-        match self.cluster_at(dns) {
-            Some(holder) => &*holder.document().id == cluster,
-            None => self.decommissioned_cluster(&dns.to_ascii_lowercase()).as_deref() == Some(cluster),
-        }
+        self.named(dns).is_of(cluster)
     }
 
     fn is_decommissioned(&self, cluster: &str) -> bool {

@@ -133,7 +133,7 @@ impl Actor {
                 Some(Some(Ok(verified))) => Actor::of_claims(fleet, &verified)?,
             },
             Some(Holder::Cluster { cluster, expires_at }) => Actor {
-                name: format!("{CLUSTER_PREFIX}{cluster}").into(),
+                name: [CLUSTER_PREFIX, cluster].concat().into(),
                 role: Role::Cluster,
                 identity: None,
                 expires_at,

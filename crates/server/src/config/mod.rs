@@ -18,9 +18,9 @@ use ipnet::IpNet;
 pub use self::error::{ConfigError, ConfigErrors};
 pub(crate) use self::mirror::not_an_origin;
 pub use self::mirror::{Mirror, MirrorOptions, MirrorSource, MirrorToken};
+pub use self::mirror_tls::{MirrorTls, MirrorTlsTexts};
 pub use self::oidc::OidcConfig;
 pub(crate) use self::oidc::{CA_FILE as OIDC_CA_FILE, is_trustworthy};
-pub use self::mirror_tls::{MirrorTls, MirrorTlsTexts};
 pub use self::options::Options;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,9 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use fleet::Fleet;
 use fleet::inputs::Reply;
 use fleet::refusal::quote;
-use fleet::snapshot::Poll;
+use fleet::snapshot::{Named, Poll};
 use percent_encoding::percent_decode_str;
 
 use super::client_address::client_address;
@@ -111,12 +110,13 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
         );
     };
     let fleet = app.engine.peek();
-    if let Err(problem) = may_poll(app, &fleet, actor, &dns) {
+    let named = fleet.named(&dns);
+    if let Err(problem) = may_poll(app, &named, actor) {
         let labels = ReasonLabels { reason: "forbidden" };
         app.metrics.authentication_failures.get_or_create(&labels).inc();
         return (Cow::Borrowed("none"), Err(problem));
     }
-    match fleet.poll(&dns, &path) {
+    match named.poll(&path) {
         Poll::Reply(reply) => (path, Ok(reply)),
         Poll::UnknownCluster => (
             path,
@@ -135,9 +135,9 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
 }
 
 /// A cluster polls its own paths, under the DNS name that it has or was decommissioned with. Others poll unless SHARED_POLLS is off.
-fn may_poll(app: &App, fleet: &Fleet, actor: &Actor, dns: &str) -> Result<(), Problem> {
+fn may_poll(app: &App, named: &Named<'_>, actor: &Actor) -> Result<(), Problem> {
     match actor.cluster() {
-        Some(own) if fleet.is_name_of(dns, own) => Ok(()),
+        Some(own) if named.is_of(own) => Ok(()),
         Some(_) => Err(Problem::not_its_cluster("a cluster may poll its own paths only")),
         None if app.shared_polls => Ok(()),
         None => Err(Problem::not_its_cluster(
