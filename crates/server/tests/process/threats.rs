@@ -13,6 +13,7 @@ use testkit::client::{Client, Connection};
 use testkit::{Ended, Folder, READ, Server, WRITE, cluster, eventually, poll};
 
 use crate::https::{Authority, World};
+use crate::oidc::issuer::{self, Issuer, Key};
 use crate::shell::shell;
 
 /// Two clusters, one in each environment, which run the same namespace.
@@ -650,6 +651,42 @@ fn a_stolen_client_key_ends_with_its_authority() {
     let own = next.sign(&["demo-cluster-01.k8s.example.com"]);
     let cluster = world.client(&rustls::version::TLS13, Some(own));
     assert_eq!(cluster.get(address, &demo, None).unwrap(), 200);
+}
+
+#[test]
+fn a_stolen_jwt_ends_with_its_time_or_its_identity() {
+    let (folder, key) = (Folder::new(), Key::ec("key-1"));
+    let issuer = Issuer::start(&[&key]);
+    let server = crate::oidc::setup(&folder, &[&issuer]).start();
+    let admin = server.writer();
+    let staff = json!({"id": "staff", "role": "reader", "claims": {"groups": "staff"}});
+    admin.post("/identities", &staff).expect(201);
+    let of = |more: Value| {
+        let mut claims = issuer.claims(&json!({"groups": "staff"}));
+        claims
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        server.with(&key.sign(&claims))
+    };
+    let (thief, colleague) = (of(json!({"sub": "ann"})), of(json!({"sub": "bob"})));
+    thief.get("/clusters").expect(200);
+    thief.get("/identities").expect(403);
+    thief.post("/namespaces", &json!({"id": "x"})).expect(403);
+    let refused = server.process.line("actor=\"staff/ann\"");
+    assert!(refused.contains("403"), "{refused}");
+    let brief = of(json!({"sub": "ann", "exp": issuer::now() + 3}));
+    brief.get("/clusters").expect(200);
+    eventually("it has expired", || brief.get("/clusters").status == 401);
+    // One subject is kept out: more claims win, also those of an identity that has expired.
+    let out = json!({
+        "id": "not-ann", "role": "reader", "expires_at": "2020-01-01T00:00:00Z", "claims": {"groups": "staff", "sub": "ann"},
+    });
+    admin.post("/identities", &out).expect(201);
+    thief.get("/clusters").expect(401);
+    colleague.get("/clusters").expect(200);
+    admin.delete("/identities/staff").expect(204);
+    colleague.get("/clusters").expect(403);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! JWTs: which are accepted, whose they are, and what happens when keys change or the issuer is away. The issuer is the test's own; the tests
 //! of [`provider`] have a real one.
 
-mod issuer;
+pub mod issuer;
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use self::issuer::{AUDIENCE, Issuer, Key, now};
 
 const DEMO: &str = "/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/namespaces";
 
-fn setup(folder: &Folder, issuers: &[&Issuer]) -> Setup {
+pub fn setup(folder: &Folder, issuers: &[&Issuer]) -> Setup {
     let issuers: Vec<String> = issuers.iter().map(|issuer| issuer.url()).collect();
     let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/seed.json");
     let setup = folder.crud().env("SEED_FILE", seed);
