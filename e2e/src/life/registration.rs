@@ -58,6 +58,8 @@ pub(super) fn registration(story: &mut Story, world: &World) -> Result<()> {
     story.chapter("A cluster registers itself");
     let job = prepare(world)?;
     story.tick("k8s/registration is applied: a ServiceAccount that may change one Secret, which is empty");
+    story.ask(&world.fleet, "profile create qa --selector environment=qa", &[])?;
+    story.ask(&world.fleet, "profile add qa namespace/podinfo", &[])?;
     let create = "identity create factory --role join --dns-suffix .k8s.example.com --environments qa --uses 1";
     story.ask(&world.fleet, create, &[])?;
     let join = story.show(&world.fleet, "token create factory")?;
@@ -72,10 +74,18 @@ pub(super) fn registration(story: &mut Story, world: &World) -> Result<()> {
     story.tick(&stdout);
     let token = token(world)?;
     let poll = format!("inputs {dns} namespaces");
-    story.until("the token in the Secret polls the cluster's paths", || {
-        let (code, _, stderr) = world.fleet.with_token(&token, &poll.split(' ').collect::<Vec<_>>())?;
-        same(&(code, stderr.as_str()), &(0, ""))
-    })?;
+    story.until(
+        "the token in the Secret polls the cluster's paths, and gets what its profile brings",
+        || {
+            let (code, stdout, stderr) = world.fleet.with_token(&token, &poll.split(' ').collect::<Vec<_>>())?;
+            same(&(code, stderr.as_str()), &(0, ""))?;
+            let reply: Value = serde_json::from_str(&stdout)?;
+            same(&reply["inputs"][0]["id"], &json!("podinfo"))
+        },
+    )?;
+    let own = story.show(&world.fleet, &format!("cluster get {NAME}"))?;
+    same(&own["namespaces"], &json!([]))?;
+    story.tick("nothing is written on the cluster itself");
     let (code, stdout, _) = job.run(world, join, NAME, &dns)?;
     same(&code, &0)?;
     same(&self::token(world)?, &token)?;
@@ -93,6 +103,7 @@ pub(super) fn registration(story: &mut Story, world: &World) -> Result<()> {
     story.tick("Kubernetes refuses the Job any other Secret");
     story.ask(&world.fleet, &format!("cluster delete {NAME} --yes"), &[])?;
     story.ask(&world.fleet, "identity delete factory --yes", &[])?;
+    story.ask(&world.fleet, "profile delete qa --yes", &[])?;
     let clusters = story.show(&world.fleet, "cluster list -o name")?;
     same(&clusters.to_string().contains("demo-cluster-04"), &false)?;
     Ok(())

@@ -16,7 +16,7 @@ curl -sfL --data-urlencode "id=${page#*authRequestID=}" --data-urlencode "userna
 /// The same on another device, with the page and the code that the program printed.
 const DEVICE: &str = r#"set -eu
 flux-resourceset-cli login --device -o table > out 2> err &
-until grep -q 'enter the code: ' err; do sleep 0.05; done
+until grep -qs 'enter the code: ' err; do sleep 0.05; done
 code=$(sed -n 's/.*enter the code: //p' err)
 page=$(sed -n 's/^  \(http.*\)$/\1/p' err)
 curl -sf "$page/?user_code=$code" > /dev/null

@@ -44,6 +44,10 @@ fn a_profile_is_written_like_every_resource() {
         "flux-resourceset-cli profile create bad --selector '!nowhere'",
         "flux-resourceset-cli profile remove edge namespace/podinfo -o table",
         "flux-resourceset-cli profile list -o table",
+        "flux-resourceset-cli profile get edge -o yaml",
+        "flux-resourceset-cli profile update edge --priority 7 --dry-run -o table",
+        "EDITOR='sed -i s/small/tiny/' flux-resourceset-cli profile edit edge -o name",
+        "flux-resourceset-cli profile history edge -o jsonpath='{[*].revision}'",
         "flux-resourceset-cli profile describe edge",
         "flux-resourceset-cli component delete podinfo --dry-run",
         "flux-resourceset-cli profile delete edge -o table",
@@ -80,6 +84,8 @@ fn exceptions_are_made_on_a_cluster() {
         "flux-resourceset-cli component assign podinfo --cluster store-2 -o table",
         "flux-resourceset-cli inputs store-2 components -o jsonpath='{.inputs[*].id}'",
         "flux-resourceset-cli component exclude traefik --cluster store-2 -o name",
+        "flux-resourceset-cli namespace exclude podinfo --cluster store-2 --dry-run -o table",
+        "flux-resourceset-cli rolebinding exclude dev-readers --cluster store-2 --dry-run -o table",
         "flux-resourceset-cli cluster diagnostics store-2 -o table",
     );
 }
