@@ -60,7 +60,7 @@ pub fn list_identities(_: &Kinds) -> Operation {
 pub fn create_identity(_: &Kinds) -> Operation {
     Operation::new(TAG, "create_identity", "Create an identity. It has no token yet.")
         .writes()
-        .document_body(shown())
+        .document_body(sent())
         .answer(201, "The identity.", shown())
         .problem(409, "The id is taken.")
         .dry_run()
@@ -79,7 +79,7 @@ pub fn get_identity(_: &Kinds) -> Operation {
 pub fn replace_identity(_: &Kinds) -> Operation {
     instance(Operation::new(TAG, "replace_identity", "Replace an identity. Its tokens stay.").writes())
         .if_match()
-        .document_body(shown())
+        .document_body(sent())
         .answer(200, "The identity.", shown())
         .dry_run()
 }
@@ -202,12 +202,24 @@ fn instance(operation: Operation) -> Operation {
         .problem(404, "There is no such identity.")
 }
 
-/// The schema of the documents, which `components` has.
-fn shown() -> Value {
+/// An identity as it is sent.
+fn sent() -> Value {
     reference("identity")
 }
 
-/// The schemas that operations refer to.
-pub fn identity_schemas() -> [(String, Value); 1] {
-    [("identity".to_owned(), to_openapi(&SCHEMA.schema))]
+/// An identity as it is shown: it may be a cluster's.
+fn shown() -> Value {
+    reference("shown_identity")
+}
+
+/// The schemas by their names.
+pub fn identity_schemas() -> [(String, Value); 2] {
+    let sent = to_openapi(&SCHEMA.schema);
+    let mut shown = sent.clone();
+    shown["properties"]["role"]["enum"] = json!(Role::ALL.map(Role::name));
+    shown["properties"]["id"] = described(
+        "Its name; that of a cluster's is `cluster:` and the id of the cluster.",
+        text(),
+    );
+    [("identity".to_owned(), sent), ("shown_identity".to_owned(), shown)]
 }
