@@ -159,7 +159,10 @@ mod tests {
                 "cluster namespaces/b",
                 "\"namespaces\" is another kind: this is an id of clusters",
             ),
-            ("all", "clusters: namespaces: platform_components: rolebindings:"),
+            (
+                "all",
+                "clusters: namespaces: platform_components: profiles: rolebindings:",
+            ),
             ("all x", "there is no kind \"all\""),
             ("cluster/", "the value is empty; is a shell variable unset?"),
         ] {
