@@ -32,13 +32,7 @@ impl Fleet {
             .collect();
         for kind in self.kinds().definitions() {
             self.diagnose_kind(kind, cluster, &document, &mut found);
-            let excluding = references(kind, &own).iter().filter(|reference| excludes(reference));
-            for id in excluding.map(reference_id) {
-                if !cluster.merged_profiles().brings(&kind.name, id) {
-                    let detail = format!("the cluster excludes \"{id}\", which no profile brings to it");
-                    found.push(Diagnostic::new("excludes", kind, id, detail));
-                }
-            }
+            found.extend(idle_exclusions(kind, cluster, &own));
             if kind.flux.patches {
                 for reference in references(kind, &document) {
                     patched.remove(reference_id(reference));
@@ -58,6 +52,17 @@ impl Fleet {
             }
         }
         found
+    }
+
+    /// What a cluster excludes although no profile brings it.
+    pub(crate) fn idle_exclusions(&self, cluster: &Cluster) -> Vec<Diagnostic> {
+        // Few clusters exclude anything, and reading a document takes longer than the rest.
+        if !cluster.document().body.as_str().contains(EXCLUDED) {
+            return Vec::new();
+        }
+        let own = cluster.document().body.parse();
+        let kinds = self.kinds().definitions();
+        kinds.flat_map(|kind| idle_exclusions(kind, cluster, &own)).collect()
     }
 
     /// Dependencies that will never be met on a cluster with this document.
@@ -127,8 +132,16 @@ impl Fleet {
     }
 }
 
-fn excludes(reference: &Value) -> bool {
-    reference.get(EXCLUDED) == Some(&Value::Bool(true))
+/// The same for one kind. `own` is the cluster's document.
+fn idle_exclusions(kind: &Kind, cluster: &Cluster, own: &Value) -> Vec<Diagnostic> {
+    let excludes = |reference: &&Value| reference.get(EXCLUDED) == Some(&Value::Bool(true));
+    let excluded = references(kind, own).iter().filter(excludes).map(reference_id);
+    let idle = excluded.filter(|id| !cluster.merged_profiles().brings(&kind.name, id));
+    let report = |id| {
+        let detail = "is excluded, but no profile brings it to this cluster".to_owned();
+        Diagnostic::new("excludes", kind, id, detail)
+    };
+    idle.map(report).collect()
 }
 
 /// Fields and patches of an input that have no effect on the object that Flux makes of it.

@@ -212,7 +212,15 @@ impl<'a> Comparison<'a> {
         };
         let lists = self.compare_paths(&old, &new, &remembered);
         let warnings = match (self.detail, &after) {
-            (Detail::Full, Told::Cluster(_)) => new_stalls(&old, &new),
+            (Detail::Full, Told::Cluster(now)) => {
+                let mut warnings = new_stalls(&old, &new);
+                let known = before
+                    .cluster()
+                    .map_or_else(Vec::new, |then| self.before.idle_exclusions(then));
+                let idle = self.after.idle_exclusions(now).into_iter();
+                warnings.extend(idle.filter(|idle| !known.contains(idle)));
+                warnings
+            }
             _ => Vec::new(),
         };
         let deleted = matches!((&before, &after), (Told::Cluster(_), Told::Nothing));

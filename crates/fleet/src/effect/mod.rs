@@ -60,7 +60,7 @@ pub struct ClusterEffect {
     pub before: Option<Arc<str>>,
     /// Per path. Clusters with the same effect share it.
     pub inputs: Vec<(Arc<str>, Arc<ListEffect>)>,
-    /// Dependencies that stall after the change and did not before.
+    /// What the change brings with it: dependencies that stall, exclusions of what no profile brings.
     pub warnings: Vec<Diagnostic>,
 }
 

@@ -1,9 +1,9 @@
 //! Which clusters match which profiles, brought up to date at the end of an edit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Cluster, Edit};
+use super::{Cluster, Edit, Fleet};
 use crate::kind::CLUSTERS;
 use crate::profile::Profile;
 use crate::selector::{Matcher, Subject};
@@ -42,18 +42,22 @@ impl Edit {
     /// Places the clusters that match a changed profile, before or after. What they match otherwise stays.
     fn settle_changed(&mut self, unsettled: &Unsettled) {
         let is_changed = |id: &Arc<str>| unsettled.profiles.contains(id);
-        let mut matching: HashMap<Arc<str>, Vec<Arc<Profile>>> = HashMap::new();
-        for id in self.fleet.profiles.dissolve(is_changed).sorted() {
-            matching.insert(id, Vec::new());
-        }
-        for profile in unsettled.profiles.iter().filter_map(|id| self.fleet.profiles.get(id)) {
-            for cluster in profile.selector.select(&self.fleet) {
-                let found = matching.entry(cluster.document().id.clone()).or_default();
-                found.push(profile.clone());
+        let mut candidates = self.fleet.profiles.dissolve(is_changed).sorted();
+        let changed = unsettled.profiles.iter().filter_map(|id| self.fleet.profiles.get(id));
+        let mut matching: Vec<Matching> = changed.map(|profile| Matching::of(profile, &self.fleet)).collect();
+        candidates.extend(
+            matching
+                .iter()
+                .flat_map(|matching| matching.clusters.as_slice().iter().cloned()),
+        );
+        candidates.sort_unstable();
+        candidates.dedup();
+        for id in candidates {
+            // Every list of matching clusters is sorted, too, and is read once.
+            let mut profiles: Vec<Arc<Profile>> = matching.iter_mut().filter_map(|one| one.next_is(&id)).collect();
+            if unsettled.clusters.contains(&id) {
+                continue;
             }
-        }
-        matching.retain(|id, _| !unsettled.clusters.contains(id));
-        for (id, mut profiles) in matching {
             let Some(cluster) = self.fleet.clusters.get(&id).cloned() else {
                 continue;
             };
@@ -109,5 +113,31 @@ impl Edit {
             *holder = placed.clone();
         }
         self.fleet.clusters.insert(id.clone(), placed);
+    }
+}
+
+/// A profile and the clusters that match it, sorted, as far as they are not read yet.
+struct Matching {
+    profile: Arc<Profile>,
+    clusters: std::vec::IntoIter<Arc<str>>,
+}
+
+impl Matching {
+    fn of(profile: &Arc<Profile>, fleet: &Fleet) -> Matching {
+        let clusters = profile.selector.select(fleet);
+        let clusters: Vec<Arc<str>> = clusters.map(|cluster| cluster.document().id.clone()).collect();
+        Matching {
+            profile: profile.clone(),
+            clusters: clusters.into_iter(),
+        }
+    }
+
+    /// The profile, if the next of its clusters is this one, which is then read.
+    fn next_is(&mut self, id: &Arc<str>) -> Option<Arc<Profile>> {
+        if self.clusters.as_slice().first() != Some(id) {
+            return None;
+        }
+        self.clusters.next();
+        Some(self.profile.clone())
     }
 }

@@ -452,6 +452,35 @@ fn a_plan_says_who_enters_and_leaves_and_what_is_suspicious() {
 }
 
 #[test]
+fn a_plan_warns_of_a_cluster_that_excludes_what_nothing_brings() {
+    let base = accept(&fleet(), json!([profile("gold", "tier=gold", 0, json!([{"id": "a"}]))]));
+    let exclude = |id: &str| {
+        merge(
+            "clusters",
+            "one",
+            json!({"platform_components": [{"id": id, "excluded": true}]}),
+        )
+    };
+    let warnings = |before: &Fleet, operations: Value| {
+        let (after, changes) = write(before, operations).unwrap();
+        let clusters = Effect::of(before, &after, &changes).clusters;
+        let codes = clusters
+            .iter()
+            .flat_map(|cluster| &cluster.warnings)
+            .map(|warning| warning.code);
+        (after, codes.collect::<Vec<_>>())
+    };
+    assert_eq!(warnings(&base, json!([exclude("a")])).1, [""; 0]);
+    let (idle, codes) = warnings(&base, json!([exclude("b")]));
+    assert_eq!(codes, ["excludes"]);
+    // It is said once, and not with every later change.
+    assert_eq!(
+        warnings(&idle, json!([merge("clusters", "one", json!({"node_count": 3}))])).1,
+        [""; 0]
+    );
+}
+
+#[test]
 fn an_explanation_names_each_value_its_document_and_what_it_beats() {
     let fleet = accept(
         &fleet(),

@@ -1,7 +1,7 @@
 //! `KIND assign`.
 
 use clap::{ArgMatches, Command};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{Verb, explain, id, label, noun, on_clusters};
 use crate::args::WriteArgs;
@@ -28,9 +28,19 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
 }
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
-    let id = id(matches);
     let mut values = field_values(&kind.overridable, matches);
     values.extend(field_values(&kind.carried, matches));
+    write(session, kind, matches, values)
+}
+
+/// Gives clusters a reference with these values, or changes the one that they have.
+pub(super) fn write(
+    session: &Session<'_>,
+    kind: &Kind,
+    matches: &ArgMatches,
+    values: Map<String, Value>,
+) -> Result<(), Failure> {
+    let id = id(matches);
     let mut body = json!({"op": "assign", "kind": kind.name, "id": id});
     if !values.is_empty() {
         body["value"] = values.into();

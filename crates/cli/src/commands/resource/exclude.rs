@@ -1,11 +1,9 @@
 //! `KIND exclude`: takes out on clusters what profiles bring to them.
 
 use clap::{ArgMatches, Command};
-use serde_json::json;
+use serde_json::Map;
 
-use super::{Verb, explain, id, label, noun, on_clusters};
-use crate::args::WriteArgs;
-use crate::args::target::Target;
+use super::{Verb, assign, noun, on_clusters};
 use crate::error::Failure;
 use crate::kinds::{Kind, Kinds};
 use crate::session::Session;
@@ -25,9 +23,6 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
 }
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
-    let id = id(matches);
-    let body = json!({"op": "assign", "kind": kind.name, "id": id, "value": {"excluded": true}});
-    let operations = Target::read(matches)?.operations(&label(kind, id), &body);
-    let outcome = session.write(&operations, &WriteArgs::read(matches)?);
-    session.show(&outcome.map_err(|error| explain(session, kind, id, &operations, error))?)
+    let excluded = Map::from_iter([("excluded".to_owned(), true.into())]);
+    assign::write(session, kind, matches, excluded)
 }
