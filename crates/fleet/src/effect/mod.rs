@@ -5,6 +5,7 @@
 //! with that cluster's: [`crate::released`] keeps them. A path that no kind has any more counts as an empty list, although Flux
 //! keeps what it has then, too: nothing records it, so there would be nothing to compare with when a kind takes the path later.
 
+mod changed_definitions;
 mod comparison;
 mod lists;
 mod placed;
