@@ -92,7 +92,7 @@ impl Fleet {
             }
         }
         found.extend(self.stalls_of(kind, document));
-        if let Err(breach) = inputs::body(kind, cluster, definitions) {
+        if let Some(breach) = inputs::breach(kind, cluster, definitions) {
             found.push(Diagnostic::new("contract", kind, "", breach.to_string()));
         }
     }

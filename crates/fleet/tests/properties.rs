@@ -12,7 +12,7 @@ use fleet::budget::Recent;
 use fleet::effect::Effect;
 use fleet::history::{Back, Rewind, Scope, WayBack};
 use fleet::identity::{IDENTITIES, OperatorScope, Reach, Time, Token, cluster_of};
-use fleet::inputs::MAX_REPLY_BYTES;
+use fleet::inputs::{Form, MAX_REPLY_BYTES};
 use fleet::json::Json;
 use fleet::judge::{Confirmation, Guard};
 use fleet::kind::{Render, built_in};
@@ -686,12 +686,14 @@ proptest! {
         prop_assert_eq!(view(&one), view(&three));
         for dns in ["a.example.com", "b.example.com", "c.example.com", "d.example.com"] {
             for path in ["platform-components", "namespaces", "rolebindings"] {
-                let bytes = |fleet: &Fleet| match fleet.poll(dns, path) {
-                    Poll::Reply(reply) => Some((reply.etag, reply.gzip)),
-                    _ => None,
-                };
-                prop_assert_eq!(bytes(&one), bytes(&two));
-                prop_assert_eq!(bytes(&one), bytes(&three));
+                for form in [Form::Plain, Form::Marked] {
+                    let bytes = |fleet: &Fleet| match fleet.named(dns).poll(path, form) {
+                        Poll::Reply(reply) => Some((reply.etag, reply.plain, reply.gzip)),
+                        _ => None,
+                    };
+                    prop_assert_eq!(bytes(&one), bytes(&two));
+                    prop_assert_eq!(bytes(&one), bytes(&three));
+                }
             }
         }
     }

@@ -162,6 +162,11 @@ impl Part<'_> {
         }
     }
 
+    /// Whether it is an object with such a field.
+    pub(super) fn has(&self, field: &str) -> bool {
+        matches!(self, Part::Object(fields) if fields.iter().any(|(name, _)| *name == field))
+    }
+
     /// Appends the part as canonical JSON.
     pub(crate) fn write(&self, out: &mut String) {
         match self {

@@ -1,5 +1,6 @@
 //! What one cluster is told about one kind: its references, merged with their definitions, as the body of a reply.
 
+mod mark;
 mod merge;
 mod reply;
 
@@ -7,12 +8,20 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+pub(crate) use self::mark::DESIRED;
+use self::mark::write_marked;
+pub use self::mark::{Mark, NotAMark, mark};
 pub use self::merge::Effective;
 pub(crate) use self::merge::{Part, cluster_block};
-pub use self::reply::{Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
+pub use self::reply::{Breach, Form, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
+use crate::document::Etag;
 use crate::json;
 use crate::kind::Kind;
 use crate::snapshot::{Cluster, Definitions};
+
+/// How every reply begins and ends.
+const START: &str = r#"{"inputs":["#;
+const END: &str = "]}";
 
 /// The references of `cluster` (a parsed document) to definitions of `kind`.
 pub fn references<'a>(kind: &Kind, cluster: &'a Value) -> &'a [Value] {
@@ -48,17 +57,103 @@ fn patches<'a>(kind: &Kind, reference: &Value, cluster: &'a Value) -> Option<&'a
     all.get(reference_id(reference))
 }
 
-/// The reply of one cluster for one kind.
-pub fn reply(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<Reply, Breach> {
-    body(kind, cluster, definitions).map(|body| Reply::new(&body))
+/// The most bytes that the marks of `inputs` inputs add to a reply.
+pub(crate) fn mark_bytes(inputs: usize) -> usize {
+    inputs * mark::MARK_BYTES
 }
 
-/// The plain body of that reply, checked against the contract.
-pub fn body(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<String, Breach> {
+/// What one cluster is told about one kind, as text.
+pub(crate) struct Body {
+    plain: String,
+    /// Only if it was asked for.
+    marked: Option<String>,
+    inputs: usize,
+    /// How many inputs have a mark in the marked form.
+    marks: usize,
+}
+
+impl Body {
+    /// Checked against the contract, in the plain form.
+    pub(crate) fn new(kind: &Kind, cluster: &Cluster, definitions: &Definitions, form: Form) -> Result<Self, Breach> {
+        let mut plain = String::with_capacity(4096);
+        let mut marked = (form == Form::Marked).then(|| String::with_capacity(4096));
+        let path = kind.path.as_deref().unwrap_or_default();
+        let mut marks = 0;
+        plain.push_str(START);
+        marked.iter_mut().for_each(|text| text.push_str(START));
+        let inputs = each_input(kind, cluster, definitions, |n, _, input| {
+            if n > 0 {
+                plain.push(',');
+            }
+            let start = plain.len();
+            input.write(&mut plain);
+            marks += usize::from(!input.has(DESIRED));
+            if let Some(text) = &mut marked {
+                if n > 0 {
+                    text.push(',');
+                }
+                write_marked(input, mark(path, &plain[start..]), text);
+            }
+        })?;
+        plain.push_str(END);
+        marked.iter_mut().for_each(|text| text.push_str(END));
+        Breach::check_size(plain.len(), inputs)?;
+        Ok(Body {
+            plain,
+            marked,
+            inputs,
+            marks,
+        })
+    }
+
+    /// The reply in the form that was asked for. What fits only without marks has none: it was stored before there were marks, and
+    /// the cluster must go on being answered.
+    pub(crate) fn into_reply(self) -> Reply {
+        match self.marked.filter(|marked| marked.len() <= MAX_REPLY_BYTES) {
+            Some(marked) => Reply::marked(&marked, Etag::of_bytes(self.plain.as_bytes())),
+            None => Reply::new(&self.plain),
+        }
+    }
+
+    /// The text of that reply.
+    pub(crate) fn into_text(self) -> String {
+        let marked = self.marked.filter(|marked| marked.len() <= MAX_REPLY_BYTES);
+        marked.unwrap_or(self.plain)
+    }
+
+    pub(crate) fn plain_etag(&self) -> Etag {
+        Etag::of_bytes(self.plain.as_bytes())
+    }
+}
+
+/// How a reply would break the contract in its larger form, the marked one. Writes are checked for that.
+pub(crate) fn breach(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Option<Breach> {
+    let check = |body: Body| Breach::check_size(body.plain.len() + mark_bytes(body.marks), body.inputs);
+    Body::new(kind, cluster, definitions, Form::Plain).and_then(check).err()
+}
+
+/// The id and the mark of each input, in the order of the reply.
+pub(crate) fn marks(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<Vec<(String, Mark)>, Breach> {
+    let path = kind.path.as_deref().unwrap_or_default();
+    let mut marks = Vec::new();
+    let mut text = String::with_capacity(1024);
+    each_input(kind, cluster, definitions, |_, id, input| {
+        text.clear();
+        input.write(&mut text);
+        marks.push((id.to_owned(), mark(path, &text)));
+    })?;
+    Ok(marks)
+}
+
+/// Passes on each input with its position and id. Returns how many there are.
+fn each_input(
+    kind: &Kind,
+    cluster: &Cluster,
+    definitions: &Definitions,
+    mut pass: impl FnMut(usize, &str, Part<'_>),
+) -> Result<usize, Breach> {
     let document = cluster.effective_for(kind);
-    let mut text = String::with_capacity(4096);
     let mut seen = HashSet::new();
-    text.push_str(r#"{"inputs":["#);
     for reference in references(kind, &document) {
         let id = reference_id(reference);
         // A dangling reference is skipped; the metric, the log and the diagnostics report it.
@@ -68,20 +163,15 @@ pub fn body(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result
         if !seen.insert(id) {
             return Err(Breach::Twice(id.to_owned()));
         }
-        if seen.len() > 1 {
-            text.push(',');
-        }
         let effective = Effective::new(kind, definition.value(), reference, &document);
-        effective.input(Some(cluster.head())).write(&mut text);
+        pass(seen.len() - 1, id, effective.input(Some(cluster.head())));
     }
-    text.push_str("]}");
-    Breach::check_size(&text, seen.len())?;
-    Ok(text)
+    Ok(seen.len())
 }
 
 /// The list of clusters for provisioning: four fields of each, whatever else the documents hold.
 pub fn cluster_list<'a>(clusters: impl Iterator<Item = &'a Cluster>) -> Result<String, Breach> {
-    let mut text = String::from(r#"{"inputs":["#);
+    let mut text = String::from(START);
     let mut count = 0;
     for cluster in clusters {
         if count > 0 {
@@ -97,7 +187,7 @@ pub fn cluster_list<'a>(clusters: impl Iterator<Item = &'a Cluster>) -> Result<S
         ];
         Part::Object(fields).write(&mut text);
     }
-    text.push_str("]}");
-    Breach::check_size(&text, count)?;
+    text.push_str(END);
+    Breach::check_size(text.len(), count)?;
     Ok(text)
 }

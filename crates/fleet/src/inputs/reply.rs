@@ -15,30 +15,52 @@ pub const MAX_REPLY_BYTES: usize = 900 * 1024;
 /// `filter.limit` of the providers that we ship; Flux would drop the rest and garbage-collect it.
 pub const MAX_INPUTS: usize = 10_000;
 
+/// The two forms of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Plain,
+    /// Each input has its mark.
+    Marked,
+}
+
 /// The reply to a poll, compressed: Flux always asks for gzip, so that form is cached.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// Of the plain body; the ETag of the compressed body is derived from it.
+    /// Of the body before compression; the ETag of the compressed body is derived from it.
     pub etag: Etag,
+    /// Of the body in the plain form, which both forms of a reply share.
+    pub plain: Etag,
     pub gzip: Bytes,
-    /// The length of the plain body.
+    /// The length of the body before compression.
     pub size: usize,
 }
 
 impl Reply {
+    /// The plain form.
     pub fn new(body: &str) -> Self {
+        let etag = Etag::of_bytes(body.as_bytes());
+        Reply::with_etags(body, etag, etag)
+    }
+
+    /// The marked form. `plain` is the ETag of the plain one.
+    pub(super) fn marked(body: &str, plain: Etag) -> Self {
+        Reply::with_etags(body, Etag::of_bytes(body.as_bytes()), plain)
+    }
+
+    fn with_etags(body: &str, etag: Etag, plain: Etag) -> Self {
         let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::new(6));
         encoder.write_all(body.as_bytes()).expect("writing to memory");
         let mut gzip = encoder.finish().expect("writing to memory");
         gzip.shrink_to_fit();
         Reply {
-            etag: Etag::of_bytes(body.as_bytes()),
+            etag,
+            plain,
             gzip: gzip.into(),
             size: body.len(),
         }
     }
 
-    /// The plain body, for the few clients that do not accept gzip.
+    /// The body before compression, for the few clients that do not accept gzip.
     pub fn identity(&self) -> Bytes {
         let mut body = Vec::with_capacity(self.size);
         GzDecoder::new(&self.gzip[..])
@@ -66,13 +88,13 @@ pub enum Breach {
 }
 
 impl Breach {
-    /// Checks the size of a whole reply.
-    pub(super) fn check_size(body: &str, inputs: usize) -> Result<(), Breach> {
+    /// Checks the size of a whole reply: its bytes before compression, and how many inputs it has.
+    pub(super) fn check_size(bytes: usize, inputs: usize) -> Result<(), Breach> {
         if inputs > MAX_INPUTS {
             return Err(Breach::TooMany(inputs));
         }
-        match body.len() > MAX_REPLY_BYTES {
-            true => Err(Breach::TooLarge(body.len())),
+        match bytes > MAX_REPLY_BYTES {
+            true => Err(Breach::TooLarge(bytes)),
             false => Ok(()),
         }
     }

@@ -15,6 +15,7 @@ use super::settings::Flux;
 use super::validate::{compile, describe};
 use super::{CLUSTERS, Kind, PROFILES, schema, text};
 use crate::document::Etag;
+use crate::inputs::DESIRED;
 use crate::json::Json;
 use crate::refusal::{Violation, segment};
 
@@ -270,7 +271,11 @@ impl Draft {
         schema: Value,
         mut errors: Vec<Violation>,
     ) -> Result<Kind, Vec<Violation>> {
-        let reserved = reserved(&self.name, &self.flux);
+        let mut reserved = reserved(&self.name, &self.flux);
+        // Stores hold kinds from before it was reserved, with such a property.
+        if !self.has_references() && schema["properties"].get(DESIRED).is_none() {
+            reserved.push(DESIRED);
+        }
         let mut fixed: Map<String, Value> = reserved.iter().map(|name| ((*name).to_owned(), false.into())).collect();
         fixed.insert("id".into(), schema::base_id().clone());
         let validator = compile(&json!({"allOf": [schema, {"properties": fixed}]}))
@@ -339,7 +344,7 @@ pub(super) fn reserved_names(flux: &Flux) -> impl Iterator<Item = &str> {
 /// Names in a kind's document that the merge needs for itself: fields of references, the mark of an input, and fields of profiles.
 /// Only checked when a kind is put, because stores hold older kinds.
 pub(crate) fn names_of_the_merge(document: &Value) -> Vec<Violation> {
-    const FIELDS: [&str; 3] = [EXCLUDED, ADDS, "desired"];
+    const FIELDS: [&str; 3] = [EXCLUDED, ADDS, DESIRED];
     let (items, at) = items_of(&document["schema"]);
     let settings = &document["schema"]["x-flux"];
     let places = [

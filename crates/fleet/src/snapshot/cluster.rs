@@ -1,12 +1,13 @@
 //! A cluster of the snapshot, and its cached replies.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::cell::Cell;
 use crate::document::Document;
-use crate::inputs::{self, Breach, Reply};
+use crate::inputs;
 use crate::json::Json;
 use crate::kind::{CLUSTERS, Kind, Kinds};
 use crate::profile::{Baseline, Differences};
@@ -43,7 +44,7 @@ pub(super) struct List {
     own: usize,
     /// An upper bound on the number of inputs.
     pub(super) count: usize,
-    pub(super) reply: OnceLock<Result<Reply, Breach>>,
+    pub(super) reply: Cell,
 }
 
 /// The value that no two resources of a kind may share ([`crate::log::Change::unique`]), from the document.
@@ -161,7 +162,7 @@ impl Cluster {
     pub(super) fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
         let has_profiles = self.baseline.is_some();
         for list in &mut self.lists {
-            let made = old.list(&list.kind).filter(|made| made.reply.get().is_some());
+            let made = old.list(&list.kind).filter(|made| made.reply.is_filled());
             if let (Some(made), Some(kind)) = (made, kinds.get(&list.kind))
                 && inputs::cluster_block(kind, &self.head) == inputs::cluster_block(kind, &old.head)
                 && inputs::own_part(kind, value, has_profiles) == inputs::own_part(kind, old_value, has_profiles)
@@ -175,7 +176,7 @@ impl Cluster {
     pub(super) fn without_reply(&self, kind: &str) -> Self {
         let mut lists = self.lists.clone();
         for list in lists.iter_mut().filter(|list| &*list.kind == kind) {
-            list.reply = OnceLock::new();
+            list.reply = Cell::default();
         }
         Cluster {
             head: self.head.clone(),
@@ -191,7 +192,7 @@ fn lists(kinds: &Kinds, baseline: Option<&Baseline>, own: impl Fn(&Kind) -> usiz
         let own = own(kind);
         let count = own + baseline.map_or(0, |baseline| baseline.count(&kind.name));
         let kind = kind.name.clone();
-        let reply = OnceLock::new();
+        let reply = Cell::default();
         (count > 0).then_some(List {
             kind,
             own,

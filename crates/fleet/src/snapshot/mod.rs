@@ -3,6 +3,7 @@
 //! Maps are persistent (revisions share structure), so the next revision costs what changed, and a reader can keep its revision
 //! for as long as it needs.
 
+mod cell;
 mod cluster;
 mod cluster_sets;
 mod definitions;

@@ -3,17 +3,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Cluster, Fleet, lower_case};
+use super::cluster::List;
+use super::{Cluster, Definitions, Fleet, lower_case};
 use crate::damage::Damage;
-use crate::inputs::{self, Breach, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
+use crate::document::Etag;
+use crate::inputs::{self, Body, Breach, Form, MAX_INPUTS, MAX_REPLY_BYTES, Mark, Reply};
 use crate::kind::{KINDS, Kind, PROFILES};
 
-/// The answer to a poll.
+/// The answer to a poll, or `Poll<Bytes>` for one who only looks: the body.
 #[derive(Clone, Debug)]
-pub enum Poll {
-    Reply(Reply),
+pub enum Poll<T = Reply> {
+    Reply(T),
     UnknownCluster,
     UnknownKind,
     /// The stored documents would break the contract: no answer is better than a wrong one.
@@ -40,8 +43,27 @@ impl Named<'_> {
         }
     }
 
-    /// The inputs of the kind at `path`.
-    pub fn poll(&self, path: &str) -> Poll {
+    /// The inputs of the kind at `path`, for a client that will ask for this form again.
+    pub fn poll(&self, path: &str, form: Form) -> Poll {
+        self.answer(path, Reply::clone, |cluster, kind| {
+            self.fleet.reply(cluster, kind, form)
+        })
+    }
+
+    /// The body of that reply. The cluster's reply stays cached in the form in which the cluster polls it.
+    pub fn read(&self, path: &str, form: Form) -> Poll<Bytes> {
+        self.answer(path, Reply::identity, |cluster, kind| {
+            self.fleet.text(cluster, kind, form)
+        })
+    }
+
+    /// `empty` converts the reply without inputs, `make` makes that of a cluster.
+    fn answer<T>(
+        &self,
+        path: &str,
+        empty: impl FnOnce(&Reply) -> T,
+        make: impl FnOnce(&Cluster, &Kind) -> Option<Result<T, Breach>>,
+    ) -> Poll<T> {
         let fleet = self.fleet;
         if fleet.damage().is_some_and(Damage::hides_everything) {
             return Poll::Damaged;
@@ -56,11 +78,12 @@ impl Named<'_> {
             Some(cluster) if fleet.is_damaged(&kind.name) && fleet.dangles(cluster, kind) => Poll::Damaged,
             // The missing profile may bring something to any cluster.
             Some(_) if fleet.is_damaged(PROFILES) => Poll::Damaged,
-            Some(cluster) => match fleet.reply(cluster, kind) {
-                Ok(reply) => Poll::Reply(reply.clone()),
-                Err(breach) => Poll::Breach(breach.clone()),
+            Some(cluster) => match make(cluster, kind) {
+                Some(Ok(reply)) => Poll::Reply(reply),
+                Some(Err(breach)) => Poll::Breach(breach),
+                None => Poll::Reply(empty(Reply::empty())),
             },
-            None if fleet.decommissions.contains_key(&*self.dns) => Poll::Reply(Reply::empty().clone()),
+            None if fleet.decommissions.contains_key(&*self.dns) => Poll::Reply(empty(Reply::empty())),
             None if fleet.may_lack_names() => Poll::Damaged,
             None => Poll::UnknownCluster,
         }
@@ -79,9 +102,28 @@ impl Fleet {
         }
     }
 
-    /// The inputs of the kind at `path` for the cluster with this DNS name.
+    /// The inputs of the kind at `path` for the cluster with this DNS name, in the plain form.
     pub fn poll(&self, dns: &str, path: &str) -> Poll {
-        self.named(dns).poll(path)
+        self.named(dns).poll(path, Form::Plain)
+    }
+
+    /// The ETag of the plain form of a cluster's reply: what names the content, whichever form the cluster polls. From the cached
+    /// reply if there is one.
+    pub fn plain_etag(&self, cluster: &Cluster, kind: &Kind) -> Result<Etag, Breach> {
+        let Some((list, definitions)) = self.list(cluster, kind) else {
+            return Ok(Reply::empty().plain);
+        };
+        let cached = list.reply.plain_etag();
+        cached.unwrap_or_else(|| Body::new(kind, cluster, definitions, Form::Plain).map(|body| body.plain_etag()))
+    }
+
+    /// The id and the mark of each input of a cluster's reply, in its order.
+    pub fn marks(&self, cluster: &Cluster, kind: &Kind) -> Result<Vec<(String, Mark)>, Breach> {
+        let list = self.list(cluster, kind);
+        list.map_or_else(
+            || Ok(Vec::new()),
+            |(_, definitions)| inputs::marks(kind, cluster, definitions),
+        )
     }
 
     /// Whether an unknown DNS name may belong to a damaged row.
@@ -99,16 +141,30 @@ impl Fleet {
         ids.any(|id| !is_there(id))
     }
 
-    fn reply<'a>(&'a self, cluster: &'a Cluster, kind: &Kind) -> Result<&'a Reply, &'a Breach> {
-        let (Some(list), Some(definitions)) = (cluster.list(&kind.name), self.definitions.get(&kind.name)) else {
-            return Ok(Reply::empty());
-        };
-        list.reply
-            .get_or_init(|| inputs::reply(kind, cluster, definitions))
-            .as_ref()
+    /// The references of a cluster to a kind, and what they refer to. None: the reply is empty.
+    fn list<'a>(&'a self, cluster: &'a Cluster, kind: &Kind) -> Option<(&'a List, &'a Definitions)> {
+        cluster.list(&kind.name).zip(self.definitions.get(&kind.name))
     }
 
-    /// How the cluster's reply for `kind` would break the contract, if it would. Cheap in all but extreme cases: the reply is
+    fn reply(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Reply, Breach>> {
+        let (list, definitions) = self.list(cluster, kind)?;
+        let made = list.reply.get(form).unwrap_or_else(|| {
+            let made = Body::new(kind, cluster, definitions, form).map(Body::into_reply);
+            list.reply.fill(form, &made);
+            made
+        });
+        Some(made)
+    }
+
+    fn text(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Bytes, Breach>> {
+        let (list, definitions) = self.list(cluster, kind)?;
+        Some(match list.reply.get(form) {
+            Some(made) => made.map(|reply| reply.identity()),
+            None => Body::new(kind, cluster, definitions, form).map(|body| body.into_text().into()),
+        })
+    }
+
+    /// How the cluster's reply for `kind` would break the contract in its larger form, if it would. Cheap in all but extreme cases: the reply is
     /// created only if a bound says that it might be too large.
     pub(crate) fn breach(&self, cluster: &Cluster, kind: &Kind) -> Option<Breach> {
         // Per input: the definition, the cluster block, and the names of carried and nested fields. What the cluster and its profiles
@@ -126,10 +182,10 @@ impl Fleet {
         let block =
             PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len() + labels) + kind.carried_len();
         let own = cluster.document().body.as_str().len() + cluster.merged_profiles().bytes(kind);
-        let bound = list.count * (definitions.longest + block) + own + 64;
+        let bound = list.count * (definitions.longest + block) + inputs::mark_bytes(list.count) + own + 64;
         if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
             return None;
         }
-        inputs::body(kind, cluster, definitions).err()
+        inputs::breach(kind, cluster, definitions)
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use fleet::Fleet;
+use fleet::inputs::{Form, Reply, mark};
+use fleet::json::Json;
 use fleet::kind::{self, KINDS};
 use fleet::log::{Batch, Change, Resource, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
@@ -118,6 +120,38 @@ pub fn poll(fleet: &Fleet, dns: &str, path: &str) -> Value {
     }
 }
 
+/// The marked reply, after checking what it has to do with the plain one. None if there is no reply.
+pub fn marked(fleet: &Fleet, dns: &str, path: &str) -> Option<Reply> {
+    let polled = |form| match fleet.named(dns).poll(path, form) {
+        Poll::Reply(reply) => Some(reply),
+        _ => None,
+    };
+    let (plain, marked) = (polled(Form::Plain)?, polled(Form::Marked)?);
+    let parsed = |reply: &Reply| serde_json::from_slice::<Value>(&reply.identity()).unwrap();
+    let mut without = parsed(&marked);
+    let mut marks = Vec::new();
+    for input in without["inputs"].as_array_mut().unwrap() {
+        // A kind from before the name was reserved may have a property of that name.
+        let has_own = fleet.kinds().at_path(path).unwrap().schema["properties"]
+            .get("desired")
+            .is_some();
+        let desired = (!has_own).then(|| input.as_object_mut().unwrap().remove("desired"));
+        let mark = mark(path, Json::new(input).as_str());
+        if let Some(desired) = desired {
+            assert_eq!(desired, Some(json!({"input": mark.to_string()})), "{dns}/{path}");
+        }
+        marks.push((input["id"].as_str().unwrap().to_owned(), mark));
+    }
+    assert_eq!(without, parsed(&plain), "{dns}/{path}");
+    assert_eq!((plain.plain, marked.plain), (plain.etag, plain.etag), "{dns}/{path}");
+    if let Some(cluster) = fleet.cluster_at(&dns.to_ascii_lowercase()) {
+        let kind = fleet.kinds().at_path(path).unwrap();
+        assert_eq!(fleet.plain_etag(cluster, kind), Ok(plain.etag), "{dns}/{path}");
+        assert_eq!(fleet.marks(cluster, kind), Ok(marks), "{dns}/{path}");
+    }
+    Some(marked)
+}
+
 /// The ids of a reply's inputs, in their order.
 pub fn ids(fleet: &Fleet, dns: &str, path: &str) -> Vec<String> {
     let reply = poll(fleet, dns, path);
@@ -173,6 +207,11 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
                 other => format!("{other:?}"),
             };
             view.insert(format!("poll {dns}/{path}"), body);
+            let marked = marked(fleet, dns, path).map(|reply| reply.identity().to_vec());
+            view.insert(
+                format!("marked {dns}/{path}"),
+                String::from_utf8(marked.unwrap_or_default()).unwrap(),
+            );
         }
         let all = fleet.definitions(&kind.name).unwrap();
         for id in all.iter().map(|one| &*one.document.id).chain(IDS) {

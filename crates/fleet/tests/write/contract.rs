@@ -1,6 +1,6 @@
 //! The contract with Flux: no write leaves a cluster with a reply that Flux would refuse or trim.
 
-use fleet::inputs::{MAX_INPUTS, MAX_REPLY_BYTES};
+use fleet::inputs::{Breach, Form, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use fleet::log::{Resource, State};
 use fleet::refusal::Reason::Contract;
 use fleet::snapshot::Poll;
@@ -9,11 +9,16 @@ use serde_json::json;
 use super::*;
 use crate::common::{document, poll, refuse, state};
 
-fn size(fleet: &Fleet, dns: &str, path: &str) -> usize {
-    match fleet.poll(dns, path) {
-        Poll::Reply(reply) => reply.size,
+fn reply(fleet: &Fleet, dns: &str, path: &str, form: Form) -> Reply {
+    match fleet.named(dns).poll(path, form) {
+        Poll::Reply(reply) => reply,
         other => panic!("{other:?}"),
     }
+}
+
+/// The size of the form that the contract is checked with.
+fn size(fleet: &Fleet, dns: &str, path: &str) -> usize {
+    reply(fleet, dns, path, Form::Marked).size
 }
 
 /// Annotations of this many bytes in total.
@@ -64,6 +69,73 @@ fn the_limit_is_exact() {
         MAX_REPLY_BYTES
     );
     refuse(&small(), write(fits + 1), Contract, &["/operations/0/value"]);
+}
+
+/// Such a reply is from before there were marks. The cluster is answered in both forms, and the next write must make it smaller.
+#[test]
+fn a_stored_reply_that_fits_only_without_marks_is_sent_without() {
+    let dns = "one.example.com";
+    let with_annotations = |bytes: usize| {
+        let value = json!({"id": "a", "annotations": annotations(bytes)});
+        stored(&small(), [("namespaces", "a", value)].into_iter())
+    };
+    let some = 14 * 65_536 + 100;
+    let fits = some + MAX_REPLY_BYTES - reply(&with_annotations(some), dns, "namespaces", Form::Plain).size;
+    let fleet = with_annotations(fits);
+    let plain = reply(&fleet, dns, "namespaces", Form::Plain);
+    assert_eq!(plain.size, MAX_REPLY_BYTES);
+    let marked = reply(&fleet, dns, "namespaces", Form::Marked);
+    assert_eq!((marked.etag, marked.gzip), (plain.etag, plain.gzip));
+    let found = fleet.diagnose(fleet.cluster("one").unwrap());
+    assert!(found.iter().any(|one| one.code == "contract"), "{found:?}");
+    let touch = |bytes: usize| json!([merge("namespaces", "a", json!({"annotations": annotations(bytes)}))]);
+    refuse(&fleet, touch(fits - 1), Contract, &["/operations/0/value"]);
+    let smaller = accept(&fleet, json!([replace("namespaces", "a", json!({"id": "a"}))]));
+    assert!(size(&smaller, dns, "namespaces") > reply(&smaller, dns, "namespaces", Form::Plain).size);
+    match with_annotations(fits + 1).poll(dns, "namespaces") {
+        Poll::Breach(breach) => assert_eq!(breach, Breach::TooLarge(MAX_REPLY_BYTES + 1)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A kind from before `desired` was a reserved name may have a property of that name. Its inputs keep it.
+#[test]
+fn an_input_with_a_field_in_place_of_the_mark_has_no_mark() {
+    let things = kind("thing", json!({"desired": {"type": "string"}}), json!({}));
+    let thing = json!({"id": "x", "desired": "y"});
+    let three = with(
+        document(&small(), "clusters", "three"),
+        json!({"things": [{"id": "x"}]}),
+    );
+    let documents = [
+        ("kinds", "things", things),
+        ("things", "x", thing),
+        ("clusters", "three", three),
+    ];
+    let fleet = stored(&small(), documents.into_iter());
+    let plain = reply(&fleet, "three.example.com", "things", Form::Plain);
+    let marked = reply(&fleet, "three.example.com", "things", Form::Marked);
+    assert_eq!((marked.etag, marked.gzip), (plain.etag, plain.gzip));
+    let inputs = poll(&fleet, "three.example.com", "things");
+    assert_eq!(inputs["inputs"][0]["desired"], "y");
+    let other = json!({"id": "other", "desired": "z"});
+    assert!(common::write(&fleet, json!([create("things", other)])).is_ok());
+}
+
+#[test]
+fn a_document_cannot_have_the_field_of_the_mark_even_if_its_schema_is_open() {
+    let mut things = kind("thing", json!({}), json!({}));
+    things["schema"]["additionalProperties"] = true.into();
+    let fleet = accept(&small(), json!([create("kinds", things)]));
+    let thing = json!({"id": "x", "desired": "y"});
+    let refused = [create("things", thing)];
+    refuse(
+        &fleet,
+        json!(refused),
+        fleet::refusal::Reason::Invalid,
+        &["/operations/0/value/desired"],
+    );
+    accept(&fleet, json!([create("things", json!({"id": "x", "excluded": 1}))]));
 }
 
 #[test]
@@ -159,19 +231,12 @@ fn more_inputs_than_the_providers_take_are_refused() {
     let references = |count: usize| -> Vec<Value> { ids.iter().take(count).map(|id| json!({ "id": id })).collect() };
     let assign = |count| json!([merge("clusters", "three", json!({"things": references(count)}))]);
     refuse(&fleet, assign(MAX_INPUTS + 1), Contract, &["/operations/0/value"]);
-    let put = |count| {
-        json!([replace(
-            "clusters",
-            "three",
-            cluster("three", json!({"things": references(count)}))
-        )])
-    };
-    let request = fleet::operation::BatchRequest::parse(json!({"operations": put(MAX_INPUTS)})).unwrap();
-    let outcome = fleet.write(&request.operations, common::BATCH).unwrap();
-    assert_eq!(
-        common::ids(outcome.preview(), "three.example.com", "things").len(),
-        MAX_INPUTS
-    );
+    // As many fit into the plain reply, not into the marked one.
+    let refusal = refuse(&fleet, assign(MAX_INPUTS), Contract, &["/operations/0/value"]);
+    assert!(refusal.detail.contains("bytes"), "{}", refusal.detail);
+    let value = cluster("three", json!({"things": references(MAX_INPUTS)}));
+    let older = stored(&fleet, [("clusters", "three", value)].into_iter());
+    assert_eq!(common::ids(&older, "three.example.com", "things").len(), MAX_INPUTS);
 }
 
 /// A fleet from a store, with documents that no write of today would accept.

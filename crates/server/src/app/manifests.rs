@@ -7,6 +7,7 @@ use fleet::Fleet;
 use fleet::diagnose::Diagnostic;
 use fleet::diff::differences;
 use fleet::effect::{InputEffect, ListEffect};
+use fleet::inputs::Form;
 use fleet::kind::Kind;
 use fleet::log::Revision;
 use fleet::refusal::{Violation, quote, segment};
@@ -115,10 +116,11 @@ fn render<'a>(templates: &'a Bundle, fleet: &Fleet, cluster: &Cluster) -> Vec<Re
 
 /// The cluster's inputs at a path. None: the poll would not be answered.
 fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str) -> Option<Vec<Map<String, Value>>> {
-    let Poll::Reply(reply) = fleet.poll(&cluster.head().dns, path) else {
+    // Plain: a mark changes with its input, and would only repeat in the manifests what changed.
+    let Poll::Reply(body) = fleet.named(&cluster.head().dns).read(path, Form::Plain) else {
         return None;
     };
-    let mut body: Value = serde_json::from_slice(&reply.identity()).ok()?;
+    let mut body: Value = serde_json::from_slice(&body).ok()?;
     let Value::Array(inputs) = body["inputs"].take() else {
         return None;
     };

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use fleet::Fleet;
 use fleet::document::Document;
 use fleet::identity::IDENTITIES;
+use fleet::inputs::Form;
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, KINDS, Kind, name_record};
 use fleet::log::Revision;
@@ -55,6 +56,7 @@ impl App {
         class: Class,
         id: &str,
         path: &str,
+        form: Form,
         revision: Option<Revision>,
     ) -> Result<Bytes, ReadError> {
         let fleet = match revision {
@@ -69,8 +71,8 @@ impl App {
             true => ReadError::Damaged,
             false => ReadError::NotFound(format!("there is no cluster \"{}\"{then}", quote(id))),
         })?;
-        match fleet.poll(&cluster.head().dns, path) {
-            Poll::Reply(reply) => Ok(reply.identity()),
+        match fleet.named(&cluster.head().dns).read(path, form) {
+            Poll::Reply(body) => Ok(body),
             Poll::Breach(breach) => Err(ReadError::Breach(breach)),
             Poll::Damaged => Err(ReadError::Damaged),
             Poll::UnknownCluster | Poll::UnknownKind => {

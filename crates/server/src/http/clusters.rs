@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use fleet::inputs::Form;
 use fleet::json::Json;
 use fleet::log::Revision;
 use fleet::refusal::Violation;
@@ -24,8 +25,12 @@ use crate::app::reads::Class;
 pub async fn inputs(State(app): State<Arc<App>>, Path((id, path)): Path<(String, String)>, caller: Caller) -> Reply {
     let mut query = caller.query()?;
     let revision = query.number("revision", 0)?.map(Revision);
-    query.end("revision")?;
-    let inputs = app.inputs(caller.past_class(), &id, &path, revision).await?;
+    let form = match query.flag("marked")? {
+        true => Form::Marked,
+        false => Form::Plain,
+    };
+    query.end("marked, revision")?;
+    let inputs = app.inputs(caller.past_class(), &id, &path, form, revision).await?;
     Ok(json_text(inputs))
 }
 

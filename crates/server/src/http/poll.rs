@@ -13,7 +13,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use fleet::inputs::Reply;
+use fleet::inputs::{Form, Reply};
 use fleet::refusal::quote;
 use fleet::snapshot::{Named, Poll};
 use percent_encoding::percent_decode_str;
@@ -116,7 +116,11 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
         app.metrics.authentication_failures.get_or_create(&labels).inc();
         return (Cow::Borrowed("none"), Err(problem));
     }
-    match named.poll(&path) {
+    let form = match form(uri.query()) {
+        Ok(form) => form,
+        Err(problem) => return (Cow::Borrowed("none"), Err(problem)),
+    };
+    match named.poll(&path, form) {
         Poll::Reply(reply) => (path, Ok(reply)),
         Poll::UnknownCluster => (
             path,
@@ -132,6 +136,32 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
         Poll::Breach(breach) => (path, Err(Problem::broken_reply(&breach))),
         Poll::Damaged => (Cow::Borrowed("none"), Err(Problem::damaged())),
     }
+}
+
+/// The form that a query asks for, by `marked`. Other parameters are ignored.
+fn form(query: Option<&str>) -> Result<Form, Problem> {
+    // Borrows, unless there is an escape.
+    let decoded = |text| Cow::from(percent_decode_str(text));
+    let mut form = None;
+    for pair in query.into_iter().flat_map(|query| query.split('&')) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if &*decoded(name) != b"marked" {
+            continue;
+        }
+        let asked = match &*decoded(value) {
+            b"true" => Form::Marked,
+            b"false" => Form::Plain,
+            other => {
+                let other = String::from_utf8_lossy(other);
+                let detail = format!("marked=\"{}\": must be true or false", quote(&other));
+                return Err(Problem::bad_request(detail));
+            }
+        };
+        if form.replace(asked).is_some() {
+            return Err(Problem::bad_request("the parameter \"marked\" is given twice"));
+        }
+    }
+    Ok(form.unwrap_or(Form::Plain))
 }
 
 /// A cluster polls its own paths, under the DNS name that it has or was decommissioned with. Others poll unless SHARED_POLLS is off.

@@ -396,6 +396,136 @@ async fn fluxs_own_requests_are_answered() {
     assert_eq!(other.header("connection"), "");
 }
 
+fn marked(path: &str) -> String {
+    format!("{LIST}/{DEMO_DNS}/{path}?marked=true")
+}
+
+#[tokio::test]
+async fn a_marked_reply_is_the_plain_one_with_a_digest_in_each_input() {
+    let app = TestApp::start().await;
+    for path in PATHS {
+        let plain = app.poll(DEMO_DNS, path).await.expect(200);
+        let reply = app.get(marked(path)).await.expect(200);
+        let mut body = reply.json();
+        for input in body["inputs"].as_array_mut().unwrap() {
+            let desired = input.as_object_mut().unwrap().remove("desired");
+            let mark = fleet::inputs::mark(path, Json::new(input).as_str());
+            assert_eq!(desired, Some(json!({"input": mark.to_string()})), "{path}");
+        }
+        assert_eq!(body, plain.json(), "{path}");
+        assert_ne!(reply.etag(), plain.etag());
+        // The plain form is the same before and after.
+        let again = app.poll(DEMO_DNS, path).await.expect(200);
+        assert_eq!((again.etag(), &again.body), (plain.etag(), &plain.body), "{path}");
+        let shown = app.get(format!("/clusters/{DEMO}/inputs/{path}?marked=true")).await;
+        assert_eq!(shown.expect(200).text(), reply.text(), "{path}");
+        let shown = app.get(format!("/clusters/{DEMO}/inputs/{path}")).await;
+        assert_eq!(shown.expect(200).text(), plain.text(), "{path}");
+    }
+    // A decommissioned cluster is told the same in both forms.
+    app.delete(format!("/clusters/{DEMO}")).await.expect(204);
+    assert_eq!(
+        app.get(marked("namespaces")).await.expect(200).text(),
+        r#"{"inputs":[]}"#
+    );
+}
+
+#[tokio::test]
+async fn a_mark_changes_with_its_input_only() {
+    let app = TestApp::start().await;
+    let marks = async || -> Vec<(Value, Value)> {
+        let mut body = app.get(marked("namespaces")).await.expect(200).json();
+        let inputs = body["inputs"].as_array_mut().unwrap().drain(..);
+        inputs
+            .map(|mut input| (input["id"].take(), input["desired"].take()))
+            .collect()
+    };
+    let before = marks().await;
+    app.patch("/namespaces/podinfo", &json!({"labels": {"x": "y"}}))
+        .await
+        .expect(200);
+    app.patch("/platform_components/podinfo", &json!({"component_version": "9.9.9"}))
+        .await
+        .expect(200);
+    let after = marks().await;
+    let changed: Vec<_> = before
+        .iter()
+        .zip(&after)
+        .filter(|(before, after)| before != after)
+        .collect();
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    assert_eq!(changed[0].0.0, "podinfo");
+    app.patch("/namespaces/podinfo", &json!({"labels": {"x": null}}))
+        .await
+        .expect(200);
+    assert_eq!(marks().await, before);
+}
+
+#[tokio::test]
+async fn a_marked_reply_has_an_etag_of_its_own() {
+    let app = TestApp::start().await;
+    let path = marked("namespaces");
+    for encoding in ["gzip", "identity"] {
+        let ask = |path: &str| app.get(path).header("accept-encoding", encoding);
+        let reply = ask(&path).await.expect(200);
+        let plain = app
+            .poll(DEMO_DNS, "namespaces")
+            .header("accept-encoding", encoding)
+            .await
+            .expect(200);
+        assert_eq!(reply.header("content-type"), "application/json");
+        ask(&path).header("if-none-match", &plain.etag()).await.expect(200);
+        // The other form was polled in between: the same bytes are made again.
+        let again = ask(&path).header("if-none-match", &reply.etag()).await.expect(304);
+        assert_eq!((again.etag(), again.body.len()), (reply.etag(), 0));
+        let head = app
+            .call(axum::http::Method::HEAD, &path)
+            .header("accept-encoding", encoding)
+            .await
+            .expect(200);
+        assert_eq!(head.etag(), reply.etag());
+    }
+    // Both servers and both forms of the same state agree.
+    let read_only = Setup::default().read_only().start().await;
+    assert_eq!(
+        read_only.get(&path).await.expect(200).etag(),
+        app.get(&path).await.etag()
+    );
+}
+
+#[tokio::test]
+async fn marked_is_true_or_false_and_other_parameters_are_ignored() {
+    let app = TestApp::start().await;
+    let ask = |query: &str| app.get(format!("{LIST}/{DEMO_DNS}/namespaces{query}"));
+    let (plain, with_marks) = (ask("").await.etag(), ask("?marked=true").await.etag());
+    for (query, expected) in [
+        ("?", &plain),
+        ("?marked=false", &plain),
+        ("?a=b&marks=true", &plain),
+        ("?&marked=true&", &with_marks),
+        ("?cluster=x&marked=true&marked2=1", &with_marks),
+        ("?mark%65d=tru%65", &with_marks),
+    ] {
+        assert_eq!(&ask(query).await.expect(200).etag(), expected, "{query}");
+    }
+    for query in [
+        "?marked",
+        "?marked=",
+        "?marked=1",
+        "?marked=TRUE",
+        "?marked=tru%FF",
+        "?marked=true&marked=true",
+    ] {
+        let problem = ask(query).await.problem(400, "bad-request");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("marked"),
+            "{query}: {problem}"
+        );
+    }
+    // A caller without a token learns nothing about its query.
+    ask("?marked=1").without_token().await.expect(401);
+}
+
 #[tokio::test]
 async fn what_would_break_the_contract_is_never_sent() {
     let app = TestApp::start().await;

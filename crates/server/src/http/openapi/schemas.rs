@@ -187,5 +187,16 @@ fn input(kind: &Kind) -> Value {
         "environment": example("dev"),
     });
     properties.insert("cluster".into(), object(&["name", "dns", "environment"], cluster));
+    let mark = json!({
+        "type": "string",
+        "pattern": "^[0-9a-f]{16}$",
+        "example": "6b1f0a5d93c2e874",
+        "description": "A digest of the path and of the input without `desired`.",
+    });
+    let desired = object(&["input"], json!({"input": mark}));
+    // A store may hold a kind from before the name was reserved, with such a property.
+    properties
+        .entry("desired")
+        .or_insert_with(|| described("Only with marked=true.", desired));
     object(&["id", "cluster"], properties.into())
 }

@@ -4,6 +4,7 @@ use fleet::kind::{CLUSTERS, Kinds};
 use serde_json::json;
 
 use super::Operation;
+use super::flux::MARKED;
 use crate::http::openapi::schemas::{any_object, array, described, object, reference, text};
 
 /// The codes of diagnostics.
@@ -34,6 +35,7 @@ pub fn cluster_inputs(_: &Kinds) -> Operation {
         "What Flux gets for the cluster, now or at a revision.",
     )
     .path("path", "The path of a kind's Flux endpoint.")
+    .query("marked", MARKED, json!({"type": "boolean", "default": false}))
     .at_revision()
     .answer(200, "The inputs.", inputs)
     .problem(500, "What is stored breaks the contract with Flux.")

@@ -47,11 +47,17 @@ pub fn flux_inputs(kind: &Kind) -> Operation {
     let summary = format!("The inputs of one cluster from {}.", kind.name);
     Operation::new("flux", format!("flux_{}", kind.name), summary)
         .path("cluster_dns", "The DNS name of the cluster.")
+        .query("marked", MARKED, json!({"type": "boolean", "default": false}))
         .answer(200, "The inputs; empty for a deleted cluster.", inputs(input))
         .not_modified()
+        .bad_parameters()
         .problem(404, "No cluster ever had this DNS name, or the cluster gave it up.")
         .problem(500, "What is stored breaks the contract with Flux.")
 }
+
+/// What the parameter `marked` does.
+pub(super) const MARKED: &str =
+    "Whether each input has a digest of its path and content in `desired.input`. The shipped providers ask for it.";
 
 fn inputs(items: Value) -> Value {
     object(&["inputs"], json!({"inputs": array(items)}))
