@@ -219,6 +219,9 @@ impl Rng {
         };
         input["id"] = self.id().into();
         input["cluster"] = cluster;
+        if self.one_in(2) {
+            input["desired"] = json!({"input": format!("{:016x}", self.next())});
+        }
         if hostile {
             let names: Vec<String> = input.as_object().unwrap().keys().cloned().collect();
             let name = &names[self.below(names.len())];

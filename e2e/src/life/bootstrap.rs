@@ -47,7 +47,8 @@ pub(super) fn bootstrap(story: &mut Story, world: &mut World) -> Result<Inventor
             },
         )?;
         let provider = cluster.kube.need(kube::PROVIDER, FLUX, "namespaces")?;
-        let url = format!("{}/api/v2/flux/clusters/{}/namespaces", world.fleet.url(), cluster.dns);
+        let (api, dns) = (world.fleet.url(), &cluster.dns);
+        let url = format!("{api}/api/v2/flux/clusters/{dns}/namespaces?marked=true");
         same(&text(&provider["spec"]["url"]), &url.as_str())?;
         story.tick(&format!("{}: its providers have its own address", cluster.name));
     }

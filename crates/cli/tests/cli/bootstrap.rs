@@ -103,7 +103,8 @@ fn a_kind_that_is_added_has_a_provider_and_the_template_of_the_server() {
     assert_eq!(own.sh(&add).code, 0);
     let all = objects(&own, BOOTSTRAP);
     let provider = object(&all, "ResourceSetInputProvider", "policies");
-    let url = "https://fleet.example.com/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/network-policies";
+    let url =
+        "https://fleet.example.com/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/network-policies?marked=true";
     assert_eq!(provider["spec"]["url"], url);
     assert_eq!(provider["spec"]["defaultValues"], json!({"interval": "1m"}));
     assert_eq!(

@@ -130,6 +130,102 @@ async fn each_field_reaches_the_objects_that_flux_reads_it_from() {
     }
 }
 
+/// The objects of the cluster by the shipped template, from inputs as a provider gets them.
+async fn objects(app: &TestApp, query: &str) -> Vec<Value> {
+    let template = include_bytes!("../../../../k8s/resourcesets/platform-components.yaml");
+    let bundle = resourceset::Bundle::read([("platform-components.yaml", &template[..])]).unwrap();
+    let path = format!("/api/v2/flux/clusters/c.k8s.example.com/platform-components{query}");
+    let inputs = app.get(path).await.expect(200).json();
+    let inputs: Vec<_> = inputs["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|input| input.as_object().unwrap().clone())
+        .collect();
+    let mut rendered = bundle.render(|_| Some(inputs.clone()));
+    let steps = rendered.remove(0).result.unwrap();
+    steps.into_iter().flat_map(|step| step.objects).collect()
+}
+
+#[tokio::test]
+async fn what_has_a_ready_condition_carries_the_mark_and_the_name_of_its_input() {
+    let app = TestApp::start().await;
+    let patches = json!({"replicas": "3"});
+    let values = json!({"values": {"replicas": 2}});
+    cluster(&app, &SOURCES, &values, &json!({}), &patches).await;
+    let body = app
+        .get("/api/v2/flux/clusters/c.k8s.example.com/platform-components?marked=true")
+        .await;
+    let marks: Vec<Value> = body.json()["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|input| {
+            json!({
+                "event.toolkit.fluxcd.io/desired": input["desired"]["input"],
+                "event.toolkit.fluxcd.io/input": format!("platform-components/{}", input["id"].as_str().unwrap()),
+            })
+        })
+        .collect();
+    let plain = objects(&app, "").await;
+    let mut marked = objects(&app, "?marked=true").await;
+    let mut seen = Vec::new();
+    for object in &mut marked {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        if kind == "ConfigMap" {
+            continue;
+        }
+        let annotations = object["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("annotations")
+            .unwrap();
+        let input = marks.iter().position(|mark| *mark == annotations);
+        seen.push((input.unwrap_or_else(|| panic!("{kind}: {annotations}")), kind));
+    }
+    assert_eq!(marked, plain, "all else is as without marks");
+    seen.sort();
+    let seen: Vec<_> = seen
+        .iter()
+        .map(|(input, kind)| (SOURCES[*input], kind.as_str()))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("https", "HelmRelease"),
+            ("https", "HelmRepository"),
+            ("chart", "HelmRelease"),
+            ("chart", "OCIRepository"),
+            ("path", "Kustomization"),
+            ("path", "OCIRepository"),
+        ]
+    );
+    // Plans and manifests show what changes, not that something did.
+    let shown = app.get("/clusters/c/manifests?kind=component").await.expect(200);
+    assert!(!shown.text().contains("event.toolkit.fluxcd.io"), "{}", shown.text());
+}
+
+/// A store may hold a kind from before the name was reserved, with a property `desired`.
+#[test]
+fn an_input_whose_field_only_looks_like_a_mark_renders_without() {
+    let template = include_bytes!("../../../../k8s/resourcesets/platform-components.yaml");
+    let bundle = resourceset::Bundle::read([("platform-components.yaml", &template[..])]).unwrap();
+    let input = json!({
+        "id": "a", "component_path": "a", "component_version": "1", "cluster_env_enabled": false, "depends_on": [], "enabled": true,
+        "patches": {}, "source": {"oci_url": "https://a", "oci_tag": "1"}, "cluster": {"name": "c", "environment": "dev"},
+        "desired": "a text",
+    });
+    let rendered = bundle.render(|_| Some(vec![input.as_object().unwrap().clone()]));
+    let steps = rendered[0].result.as_ref().unwrap();
+    let objects = steps.iter().flat_map(|step| &step.objects);
+    assert!(
+        objects.clone().count() == 2
+            && objects
+                .into_iter()
+                .all(|object| object["metadata"].get("annotations").is_none())
+    );
+}
+
 /// What the release of a component refers to: the ConfigMap of the catalog's values, and the source.
 async fn referred(app: &TestApp, id: &str) -> (Option<String>, String) {
     let list = app
