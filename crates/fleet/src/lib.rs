@@ -31,6 +31,7 @@ pub mod released;
 pub mod reversal;
 pub mod selector;
 pub mod snapshot;
+pub mod status;
 pub mod summary;
 pub mod usage;
 pub mod write;

@@ -12,6 +12,8 @@ pub struct Bundle {
     sets: Vec<ResourceSet>,
     documents: Vec<Value>,
     providers: BTreeMap<String, Endpoint>,
+    /// The ResourceSets with an object of Flux in their templates.
+    waiting: BTreeSet<String>,
 }
 
 /// Where a provider gets its inputs: the last segment of its URL.
@@ -69,6 +71,9 @@ impl Bundle {
                                 set.name()
                             )));
                         }
+                        if document.to_string().contains(".toolkit.fluxcd.io/v") {
+                            bundle.waiting.insert(set.name().to_owned());
+                        }
                         bundle.sets.push(set);
                         bundle.documents.push(document);
                     }
@@ -113,6 +118,18 @@ impl Bundle {
     pub fn reads(&self, path: &str) -> bool {
         let mut providers = self.sets.iter().flat_map(ResourceSet::provider_names);
         providers.any(|provider| self.path(provider) == path)
+    }
+
+    /// The names of the ResourceSets that get inputs from a path.
+    pub fn sets_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a str> {
+        let reads = move |set: &&ResourceSet| set.provider_names().any(|provider| self.path(provider) == path);
+        self.sets.iter().filter(reads).map(ResourceSet::name)
+    }
+
+    /// Whether a ResourceSet that gets inputs from a path makes objects of Flux, which tell when they are ready.
+    #[must_use]
+    pub fn waits(&self, path: &str) -> bool {
+        self.sets_of(path).any(|name| self.waiting.contains(name))
     }
 
     /// The path of a provider: from the URL in its document, or its name if there is no document.

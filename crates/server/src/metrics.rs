@@ -1,5 +1,6 @@
 //! The metrics that Prometheus scrapes.
 
+use fleet::status::State;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -25,6 +26,21 @@ pub struct RequestLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ReasonLabels {
     pub reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct StateLabels {
+    pub state: &'static str,
+    pub environment: String,
+}
+
+impl StateLabels {
+    pub fn new(state: State, environment: &str) -> Self {
+        StateLabels {
+            state: state.name(),
+            environment: environment.to_owned(),
+        }
+    }
 }
 
 /// The metrics that only a mirror has.
@@ -66,6 +82,11 @@ pub struct Metrics {
     pub store_available: Gauge,
     pub damaged_rows: Gauge,
     pub templates_current: Gauge,
+    pub cluster_states: Family<StateLabels, Gauge>,
+    pub events: Counter,
+    pub reports: Counter,
+    /// 0 while evidence of clusters stays in this process.
+    pub evidence_shared: Gauge,
 }
 
 impl Default for Metrics {
@@ -124,6 +145,13 @@ impl Default for Metrics {
             templates_current: registrar.add(
                 "templates_current",
                 "1 if the templates in use are those of TEMPLATES_DIR, 0 if its files cannot be used",
+            ),
+            cluster_states: registrar.add("cluster_states", "Clusters, by state and environment"),
+            events: registrar.add("events", "Events of Flux that clusters sent"),
+            reports: registrar.add("reports", "Reports that reporters in clusters sent"),
+            evidence_shared: registrar.add(
+                "evidence_shared",
+                "1 if what clusters tell is shared with other processes and kept over a restart, 0 if it stays in this process",
             ),
             registrar,
         }

@@ -4,6 +4,7 @@
 //! signals when the head moved; everything else (validation, history, rollback, the feed) is built on that.
 
 mod chain;
+mod evidence;
 mod head_signal;
 mod memory;
 mod postgres;
@@ -22,10 +23,11 @@ use fleet::log::{
     Author, Batch, Change, ChangeRecord, Checkpoint, Head, Removed, Resource, Revision, RevisionRecord, State,
 };
 
+pub use evidence::{EvidenceRow, SharedEvidence};
 use fleet::summary::RevisionSummary;
 pub use memory::Memory;
-pub use postgres::{Access, Postgres};
-pub use sqlite::Sqlite;
+pub use postgres::{Access, Postgres, PostgresEvidence};
+pub use sqlite::{Sqlite, SqliteEvidence};
 
 #[async_trait]
 pub trait Store: Send + Sync + Debug + 'static {

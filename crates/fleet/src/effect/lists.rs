@@ -34,6 +34,14 @@ pub struct ListEffect {
     fresh: Vec<String>,
 }
 
+impl ListEffect {
+    /// The inputs that are new or other than before.
+    pub fn present(&self) -> impl Iterator<Item = &str> {
+        let changed = self.changed.iter().map(|input| input.id.as_str());
+        self.added.iter().map(String::as_str).chain(changed)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InputEffect {
     pub id: String,

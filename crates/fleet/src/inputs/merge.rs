@@ -167,6 +167,12 @@ impl Part<'_> {
         matches!(self, Part::Object(fields) if fields.iter().any(|(name, _)| *name == field))
     }
 
+    /// Whether it is an object with this field set to false.
+    pub(super) fn is_off(&self, field: &str) -> bool {
+        let off = |part: &Part<'_>| matches!(part, Part::Value(Value::Bool(false)));
+        matches!(self, Part::Object(fields) if fields.iter().any(|(name, part)| *name == field && off(part)))
+    }
+
     /// Appends the part as canonical JSON.
     pub(crate) fn write(&self, out: &mut String) {
         match self {

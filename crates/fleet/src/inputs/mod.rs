@@ -70,6 +70,8 @@ pub(crate) struct Body {
     inputs: usize,
     /// How many inputs have a mark in the marked form.
     marks: usize,
+    /// Whether an input is turned on.
+    active: bool,
 }
 
 impl Body {
@@ -78,7 +80,7 @@ impl Body {
         let mut plain = String::with_capacity(4096);
         let mut marked = (form == Form::Marked).then(|| String::with_capacity(4096));
         let path = kind.path.as_deref().unwrap_or_default();
-        let mut marks = 0;
+        let (mut marks, mut active) = (0, false);
         plain.push_str(START);
         marked.iter_mut().for_each(|text| text.push_str(START));
         let inputs = each_input(kind, cluster, definitions, |n, _, input| {
@@ -88,6 +90,7 @@ impl Body {
             let start = plain.len();
             input.write(&mut plain);
             marks += usize::from(!input.has(DESIRED));
+            active |= !input.is_off("enabled");
             if let Some(text) = &mut marked {
                 if n > 0 {
                     text.push(',');
@@ -103,22 +106,29 @@ impl Body {
             marked,
             inputs,
             marks,
+            active,
         })
     }
 
     /// The reply in the form that was asked for. What fits only without marks has none: it was stored before there were marks, and
     /// the cluster must go on being answered.
     pub(crate) fn into_reply(self) -> Reply {
-        match self.marked.filter(|marked| marked.len() <= MAX_REPLY_BYTES) {
+        let mut reply = match self.marked.filter(|marked| marked.len() <= MAX_REPLY_BYTES) {
             Some(marked) => Reply::marked(&marked, Etag::of_bytes(self.plain.as_bytes())),
             None => Reply::new(&self.plain),
-        }
+        };
+        reply.active = self.active;
+        reply
     }
 
     /// The text of that reply.
     pub(crate) fn into_text(self) -> String {
         let marked = self.marked.filter(|marked| marked.len() <= MAX_REPLY_BYTES);
         marked.unwrap_or(self.plain)
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
     }
 
     pub(crate) fn plain_etag(&self) -> Etag {

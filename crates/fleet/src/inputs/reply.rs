@@ -33,6 +33,8 @@ pub struct Reply {
     pub gzip: Bytes,
     /// The length of the body before compression.
     pub size: usize,
+    /// Whether an input is turned on.
+    pub active: bool,
 }
 
 impl Reply {
@@ -57,6 +59,7 @@ impl Reply {
             plain,
             gzip: gzip.into(),
             size: body.len(),
+            active: false,
         }
     }
 

@@ -26,9 +26,10 @@ impl Cell {
         self.look(|cached| (cached.form == form).then(|| cached.outcome.clone()))
     }
 
-    /// The ETag of the plain form, whichever form is here.
-    pub(super) fn plain_etag(&self) -> Option<Result<Etag, Breach>> {
-        self.look(|cached| Some(cached.outcome.as_ref().map(|reply| reply.plain).map_err(Breach::clone)))
+    /// The ETag of the plain form, whichever form is here, and whether an input is turned on.
+    pub(super) fn outline(&self) -> Option<Result<(Etag, bool), Breach>> {
+        let outline = |reply: &Reply| (reply.plain, reply.active);
+        self.look(|cached| Some(cached.outcome.as_ref().map(outline).map_err(Breach::clone)))
     }
 
     pub(super) fn is_filled(&self) -> bool {
@@ -76,7 +77,7 @@ mod tests {
             cell.fill(form, outcome);
             assert_eq!(etag(form), Some(outcome.as_ref().unwrap().etag));
             assert_eq!(etag(other), None);
-            assert_eq!(cell.plain_etag(), Some(Ok(Etag::of_bytes(b"plain"))));
+            assert_eq!(cell.outline(), Some(Ok((Etag::of_bytes(b"plain"), false))));
             assert_eq!(cell.clone().get(form).unwrap().unwrap().etag, etag(form).unwrap());
         }
     }

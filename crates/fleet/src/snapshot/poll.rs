@@ -35,6 +35,16 @@ pub struct Named<'a> {
 }
 
 impl Named<'_> {
+    /// The cluster that has the name.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.cluster
+    }
+
+    /// Whether a cluster has the name, or had it when it was decommissioned.
+    pub fn exists(&self) -> bool {
+        self.cluster.is_some() || self.fleet.decommissions.contains_key(&*self.dns)
+    }
+
     /// Whether the name is the cluster's: the one that it has, or the one that it was decommissioned with.
     pub fn is_of(&self, cluster: &str) -> bool {
         match self.cluster {
@@ -110,11 +120,18 @@ impl Fleet {
     /// The ETag of the plain form of a cluster's reply: what names the content, whichever form the cluster polls. From the cached
     /// reply if there is one.
     pub fn plain_etag(&self, cluster: &Cluster, kind: &Kind) -> Result<Etag, Breach> {
+        self.reply_outline(cluster, kind).map(|(etag, _)| etag)
+    }
+
+    /// The same, and whether an input of the reply is turned on.
+    pub fn reply_outline(&self, cluster: &Cluster, kind: &Kind) -> Result<(Etag, bool), Breach> {
         let Some((list, definitions)) = self.list(cluster, kind) else {
-            return Ok(Reply::empty().plain);
+            return Ok((Reply::empty().plain, false));
         };
-        let cached = list.reply.plain_etag();
-        cached.unwrap_or_else(|| Body::new(kind, cluster, definitions, Form::Plain).map(|body| body.plain_etag()))
+        list.reply.outline().unwrap_or_else(|| {
+            let body = Body::new(kind, cluster, definitions, Form::Plain)?;
+            Ok((body.plain_etag(), body.is_active()))
+        })
     }
 
     /// The id and the mark of each input of a cluster's reply, in its order.

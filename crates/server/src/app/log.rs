@@ -159,7 +159,7 @@ impl App {
     }
 
     /// A place among the clients that follow or export the log.
-    pub(super) fn stream_place(&self) -> Result<OwnedSemaphorePermit, ReadError> {
+    pub fn stream_place(&self) -> Result<OwnedSemaphorePermit, ReadError> {
         let place = self.streams.clone().try_acquire_owned();
         place.map_err(|_| ReadError::Busy("too many clients follow the log: try again later"))
     }

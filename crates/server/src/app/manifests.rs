@@ -111,13 +111,13 @@ fn path_of(fleet: &Fleet, name: &str) -> Result<String, ReadError> {
 
 /// Renders each ResourceSet for one cluster.
 fn render<'a>(templates: &'a Bundle, fleet: &Fleet, cluster: &Cluster) -> Vec<Rendered<'a>> {
-    templates.render(|path| inputs(fleet, cluster, path))
+    // Plain: a mark changes with its input, and would only repeat in the manifests what changed.
+    templates.render(|path| inputs(fleet, cluster, path, Form::Plain))
 }
 
 /// The cluster's inputs at a path. None: the poll would not be answered.
-fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str) -> Option<Vec<Map<String, Value>>> {
-    // Plain: a mark changes with its input, and would only repeat in the manifests what changed.
-    let Poll::Reply(body) = fleet.named(&cluster.head().dns).read(path, Form::Plain) else {
+pub(super) fn inputs(fleet: &Fleet, cluster: &Cluster, path: &str, form: Form) -> Option<Vec<Map<String, Value>>> {
+    let Poll::Reply(body) = fleet.named(&cluster.head().dns).read(path, form) else {
         return None;
     };
     let mut body: Value = serde_json::from_slice(&body).ok()?;
@@ -144,7 +144,7 @@ fn unread<'a>(
         if templates.reads(path) || wanted.is_some_and(|wanted| wanted != path) {
             return None;
         }
-        let count = inputs(fleet, cluster, path).map_or(0, |inputs| inputs.len());
+        let count = inputs(fleet, cluster, path, Form::Plain).map_or(0, |inputs| inputs.len());
         let detail = match count {
             0 if wanted.is_none() => return None,
             1 => format!("no ResourceSet reads the path {path}, so nothing is rendered of its input"),

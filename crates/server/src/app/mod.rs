@@ -22,6 +22,7 @@ pub mod resources;
 pub mod revisions;
 pub mod snapshot_file;
 pub mod start;
+pub mod status;
 pub mod templates;
 pub mod verify;
 
@@ -53,6 +54,8 @@ use crate::metrics::Metrics;
 /// How many clients may follow the log, and make a backup, at a time.
 const STREAMS: usize = 256;
 const BACKUPS: usize = 2;
+/// How many clusters may wait for a change of their replies, unless connections are fewer.
+const WAITING: usize = 16_384;
 
 /// What use cases work with; one per process.
 #[derive(Debug)]
@@ -89,6 +92,17 @@ pub struct App {
     /// Becomes true when the server stops. Streams end then.
     pub stopping: Option<watch::Receiver<bool>>,
     cluster_lists: cluster_list::Cache,
+    /// What clusters told.
+    pub evidence: status::EvidenceMap,
+    /// Who follows the states of clusters.
+    pub transitions: status::Transitions,
+    /// Who waits for a reply to change.
+    pub waiting: status::Waiting,
+    effects: status::Effects,
+    /// One at a time looks for the input that an event is about.
+    finding: Arc<Semaphore>,
+    /// SILENT_AFTER: how long a cluster may not poll before it is silent.
+    pub silent_after: Duration,
 }
 
 /// A part of a list.
@@ -147,12 +161,19 @@ impl App {
             mirror: None,
             stopping: None,
             cluster_lists: cluster_list::Cache::default(),
+            evidence: status::EvidenceMap::default(),
+            transitions: status::Transitions::default(),
+            waiting: status::Waiting::new(WAITING),
+            effects: status::Effects::default(),
+            finding: Arc::new(Semaphore::new(1)),
+            silent_after: config.silent_after,
         }
     }
 
     /// Lowers how many clients may follow the log, for servers with few connections: each follower keeps one.
     pub fn limit_streams(&mut self, most: usize) {
         self.streams = Arc::new(Semaphore::new(most.clamp(1, STREAMS)));
+        self.waiting = status::Waiting::new(most.max(1));
     }
 
     pub fn fleet(&self) -> Arc<Fleet> {

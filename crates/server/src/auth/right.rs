@@ -9,6 +9,8 @@ pub enum Right {
     Known,
     /// The Flux paths of one cluster.
     Poll,
+    /// What came of it on one cluster: events and reports.
+    Tell,
     Read,
     /// Writes; those of an operator within its scope.
     Write,
@@ -29,6 +31,7 @@ impl Right {
         match self {
             Right::Known => &Role::ALL,
             Right::Poll => &[Cluster, Reader, Operator, Admin],
+            Right::Tell => &[Cluster, Admin],
             Right::Read => &[Reader, Operator, Admin],
             Right::Write => &[Operator, Admin],
             Right::Administer => &[Admin],

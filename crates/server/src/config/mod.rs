@@ -62,6 +62,8 @@ pub struct Config {
     pub seed: Seed,
     pub budget: Budget,
     pub max_staleness: Option<Duration>,
+    /// How long a cluster may not poll before it is silent.
+    pub silent_after: Duration,
     pub snapshot_file: Option<PathBuf>,
     /// Whose X-Forwarded-For counts.
     pub trusted_proxies: Vec<IpNet>,

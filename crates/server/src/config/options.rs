@@ -77,6 +77,16 @@ pub struct Options {
     /// in 90s, 10m, 2h [default: any age].
     #[arg(long, env = "MAX_STALENESS", global = true, value_name = "TIME")]
     pub max_staleness: Option<OsString>,
+    /// How long a cluster may not poll before its state is `silent`: as in 90s, 20m, 2h. Flux waits up to 15 minutes after
+    /// failures.
+    #[arg(
+        long,
+        env = "SILENT_AFTER",
+        global = true,
+        value_name = "TIME",
+        default_value = "20m"
+    )]
+    pub silent_after: OsString,
     /// A local copy of the snapshot, to start from while PostgreSQL is unavailable.
     #[arg(long, env = "SNAPSHOT_FILE", global = true, value_name = "FILE")]
     pub snapshot_file: Option<OsString>,

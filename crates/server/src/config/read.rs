@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::values::{address, boolean, choose, networks, number, path, span, staleness, text, token};
+use super::values::{address, boolean, choose, networks, number, path, silence, span, staleness, text, token};
 use super::{
     Backend, Budget, Config, ConfigError, ConfigErrors, LogFormat, Mode, Options, Seed, TlsFiles, TokenSource,
 };
@@ -57,6 +57,7 @@ impl Options {
             },
             budget: self.budget(problems),
             max_staleness: keep(problems, self.max_staleness.as_deref().map(staleness).transpose()),
+            silent_after: problems.keep(silence(&self.silent_after)).unwrap_or_default(),
             snapshot_file: keep(problems, path("SNAPSHOT_FILE", self.snapshot_file.as_deref())),
             trusted_proxies: keep(problems, self.trusted_proxies.as_deref().map(networks).transpose())
                 .unwrap_or_default(),

@@ -113,6 +113,16 @@ pub(super) fn staleness(value: &OsStr) -> Result<Duration, ConfigError> {
     }
 }
 
+/// At least a second: the time between two polls is longer.
+pub(super) fn silence(value: &OsStr) -> Result<Duration, ConfigError> {
+    const LEAST: Duration = Duration::from_secs(1);
+    let silence = span("SILENT_AFTER", value)?;
+    match silence < LEAST {
+        true => Err(ConfigError::new("SILENT_AFTER", "must be at least 1s")),
+        false => Ok(silence),
+    }
+}
+
 /// An age with its unit, for `--older-than`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());

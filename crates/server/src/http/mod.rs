@@ -7,6 +7,7 @@ pub mod changes;
 pub mod client_address;
 pub mod clusters;
 mod connections;
+pub mod evidence;
 pub mod identities;
 pub mod kinds;
 pub mod listen;
@@ -25,6 +26,8 @@ pub mod respond;
 pub mod revisions;
 pub mod routes;
 pub mod service;
+pub mod status;
+pub mod status_stream;
 pub mod stream;
 pub mod tls;
 pub mod write;
@@ -136,9 +139,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         match &self.app {
-            Some(app) if request.uri().path().starts_with(poll::PREFIX) => {
-                Either::Left(ready(Ok(poll::answer(app, &request))))
-            }
+            Some(app) if poll::is_poll(request.uri().path()) => Either::Left(ready(Ok(poll::answer(app, &request)))),
             _ => Either::Right(self.rest.call(request)),
         }
     }

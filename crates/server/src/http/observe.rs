@@ -16,6 +16,7 @@ use fleet::log::Author;
 use tracing::{debug, info};
 
 use super::client_address::client_address;
+use super::poll::PREFIX;
 use super::problem::{Problem, Reported};
 use super::tls::PeerNames;
 use super::{Http, routes};
@@ -59,8 +60,9 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let shown = id.to_str().unwrap_or_default();
     let problem = reported.map(|problem| problem.name);
     let detail = reported.map(|problem| &*problem.detail);
-    // Successful reads are many and say little, except those of everything.
-    let quiet = status < 400 && matches!(method, Method::GET | Method::HEAD) && !COPIES.contains(&route);
+    // Successful reads, and what clusters send, are many and say little, except reads of everything.
+    let says_little = matches!(method, Method::GET | Method::HEAD) || route.starts_with(PREFIX);
+    let quiet = status < 400 && says_little && !COPIES.contains(&route);
     if quiet {
         debug!(%method, route, path = uri.path(), status, milliseconds, request_id = shown, actor, "request");
     } else {

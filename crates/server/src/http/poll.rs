@@ -13,9 +13,10 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use fleet::Fleet;
 use fleet::inputs::{Form, Reply};
 use fleet::refusal::quote;
-use fleet::snapshot::{Named, Poll};
+use fleet::snapshot::{Cluster, Named, Poll};
 use percent_encoding::percent_decode_str;
 
 use super::client_address::client_address;
@@ -25,6 +26,7 @@ use super::problem::Problem;
 use super::request::Query;
 use crate::app::App;
 use crate::app::cluster_list::ClusterQuery;
+use crate::app::status::{self, PollSeen};
 use crate::auth::{Actor, Right};
 use crate::metrics::{PollLabels, ReasonLabels};
 
@@ -33,14 +35,23 @@ pub const PREFIX: &str = "/api/v2/flux/clusters/";
 /// With more connections than this, those of Flux are closed after the reply: it opens one per poll and leaves it idle.
 const CROWDED: i64 = 1024;
 
-/// Answers everything under [`PREFIX`].
+/// What clusters send, or wait for, under the same prefix. No kind may have these paths.
+pub const EVIDENCE: [&str; 3] = ["events", "report", "changed"];
+
+/// Whether a path is that of a poll.
+pub fn is_poll(path: &str) -> bool {
+    let last = || path.rsplit('/').next().unwrap_or_default();
+    path.starts_with(PREFIX) && !EVIDENCE.contains(&last())
+}
+
+/// Answers everything under [`PREFIX`], but what clusters send.
 pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
     let started = Instant::now();
     let headers = request.headers();
     let actor = observe::authorize(app, headers, request.extensions(), Right::Poll);
     let (kind, outcome) = match (&actor, request.method()) {
         (Err(problem), _) => (Cow::Borrowed("none"), Err(problem.clone())),
-        (Ok(actor), &Method::GET | &Method::HEAD) => find(app, actor, request.uri()),
+        (Ok(actor), &Method::GET | &Method::HEAD) => find(app, actor, request),
         (Ok(_), method) => (
             Cow::Borrowed("none"),
             Err(Problem::method_not_allowed(method, "GET, HEAD")),
@@ -52,8 +63,7 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
     if let Some(id) = &refused {
         response.headers_mut().insert(REQUEST_ID.clone(), id.clone());
     }
-    let is_flux = |agent: &HeaderValue| agent.as_bytes().starts_with(b"flux-operator/");
-    if app.metrics.connections.get() > CROWDED && headers.get(USER_AGENT).is_some_and(is_flux) {
+    if app.metrics.connections.get() > CROWDED && is_flux(headers) {
         response
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -89,7 +99,8 @@ fn log<B>(
 }
 
 /// Finds the reply, and the metric label of its path. Unknown paths share one label, so that callers cannot create new ones.
-fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Reply, Problem>) {
+fn find<'a, B>(app: &App, actor: &Actor, request: &'a Request<B>) -> (Cow<'a, str>, Result<Reply, Problem>) {
+    let uri = request.uri();
     let unknown = || {
         (
             Cow::Borrowed("none"),
@@ -121,7 +132,10 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
         Err(problem) => return (Cow::Borrowed("none"), Err(problem)),
     };
     match named.poll(&path, form) {
-        Poll::Reply(reply) => (path, Ok(reply)),
+        Poll::Reply(reply) => {
+            note(app, actor, request, &fleet, named.cluster(), &path, &reply);
+            (path, Ok(reply))
+        }
         Poll::UnknownCluster => (
             path,
             Err(Problem::not_found(format!(
@@ -135,6 +149,36 @@ fn find<'a>(app: &App, actor: &Actor, uri: &'a Uri) -> (Cow<'a, str>, Result<Rep
         ),
         Poll::Breach(breach) => (path, Err(Problem::broken_reply(&breach))),
         Poll::Damaged => (Cow::Borrowed("none"), Err(Problem::damaged())),
+    }
+}
+
+fn is_flux(headers: &HeaderMap) -> bool {
+    let agent = headers.get(USER_AGENT);
+    agent.is_some_and(|agent| agent.as_bytes().starts_with(b"flux-operator/"))
+}
+
+/// Notes what a cluster was told, if the cluster itself polled: by its token, or as Flux does where tokens are shared.
+fn note<B>(
+    app: &App,
+    actor: &Actor,
+    request: &Request<B>,
+    fleet: &Fleet,
+    cluster: Option<&Arc<Cluster>>,
+    path: &str,
+    reply: &Reply,
+) {
+    let headers = request.headers();
+    let is_its_own = actor.cluster().is_some() || is_flux(headers);
+    if let Some(cluster) = cluster.filter(|_| is_its_own && request.method() == Method::GET) {
+        let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let poll = PollSeen {
+            path,
+            digest: reply.plain,
+            revision: fleet.revision(),
+            at: status::now(),
+            agent: agent.unwrap_or_default(),
+        };
+        app.evidence.poll(&cluster.document().id, poll);
     }
 }
 

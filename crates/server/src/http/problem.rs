@@ -105,6 +105,11 @@ impl Problem {
         Problem::new(ProblemType::TooManyFailures, detail).with_header("retry-after", seconds.to_string())
     }
 
+    /// Too many clusters wait.
+    pub fn crowded(detail: &'static str, seconds: u64) -> Self {
+        Problem::new(ProblemType::Crowded, detail).with_header("retry-after", seconds.to_string())
+    }
+
     /// Names who was refused, for the log.
     #[must_use]
     pub fn of(mut self, actor: &Actor) -> Self {

@@ -27,6 +27,7 @@ pub enum ProblemType {
     Invalid,
     Contract,
     TooManyFailures,
+    Crowded,
     Internal,
     Unavailable,
 }
@@ -35,7 +36,7 @@ use ProblemType as T;
 
 impl ProblemType {
     /// All types, sorted by status.
-    pub const ALL: [ProblemType; 22] = [
+    pub const ALL: [ProblemType; 23] = [
         T::BadRequest,
         T::Unauthorized,
         T::Forbidden,
@@ -56,6 +57,7 @@ impl ProblemType {
         T::Invalid,
         T::Contract,
         T::TooManyFailures,
+        T::Crowded,
         T::Internal,
         T::Unavailable,
     ];
@@ -96,6 +98,7 @@ impl ProblemType {
             T::Invalid => (Reason::Invalid.name(), 422, "The document can be parsed and is not valid; `errors` has each pointer and reason."),
             T::Contract => (Reason::Contract.name(), 422, "Flux would refuse the reply of some cluster, or cut it off. (500 if such a reply is already stored.)"),
             T::TooManyFailures => ("too-many-failures", 429, "Too many requests of this address, or with this token, had no valid token. `Retry-After` says when to try again."),
+            T::Crowded => ("crowded", 429, "Too many clusters wait for changes at once. `Retry-After` says when to try again."),
             T::Internal => ("internal", 500, "A bug in the server; the log has details."),
             T::Unavailable => ("unavailable", 503, "The store is unavailable, or the fleet is still being loaded. `Retry-After` says when to try again."),
         }

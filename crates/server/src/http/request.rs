@@ -16,12 +16,16 @@ use fleet::yaml;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::poll::PREFIX;
 use super::problem::Problem;
 pub use crate::app::Page;
 
 /// The largest document, and the largest batch.
 pub const MOST_DOCUMENT: usize = 1 << 20;
 pub const MOST_BATCH: usize = 32 << 20;
+/// The largest event of Flux, and the largest report of a cluster.
+pub const MOST_EVENT: usize = 64 << 10;
+pub const MOST_REPORT: usize = 4 << 20;
 /// The largest number in a query string or a body: all databases and languages have integers of 64 bits with a sign.
 pub const MOST_NUMBER: u64 = i64::MAX as u64;
 /// How long a body may take to arrive.
@@ -72,6 +76,7 @@ impl Bodies {
     fn room(&self, request: &Request) -> Option<(Arc<Semaphore>, u32)> {
         let limit = match request.uri().path() {
             "/batch" => MOST_BATCH,
+            path if path.starts_with(PREFIX) => MOST_REPORT,
             _ => MOST_DOCUMENT,
         };
         let size = request.body().size_hint().exact().unwrap_or(limit as u64);
@@ -195,7 +200,8 @@ fn json(bytes: &[u8]) -> Result<Value, Problem> {
     fleet::json::parse(bytes).map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
 }
 
-async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {
+/// The bytes of a body.
+pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes::Bytes, Problem> {
     if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
         let coding = coding.to_str().unwrap_or_default();
         return Err(Problem::unsupported_coding(coding));

@@ -12,8 +12,8 @@ use fleet::refusal::quote;
 use super::openapi::describe::{self, Operation};
 use super::problem::Problem;
 use super::{
-    Http, backup, changes, clusters, identities, kinds, name_records, observe, poll, resources, revisions, service,
-    stream, write,
+    Http, backup, changes, clusters, evidence, identities, kinds, name_records, observe, poll, resources, revisions,
+    service, status, status_stream, stream, write,
 };
 use crate::auth::Right;
 use crate::config::Mode;
@@ -94,6 +94,7 @@ use Verb::{Delete, Get, Patch, Post, Put};
 const PUBLIC: Option<Right> = None;
 const KNOWN: Option<Right> = Some(Right::Known);
 const POLL: Option<Right> = Some(Right::Poll);
+const TELL: Option<Right> = Some(Right::Tell);
 const READ: Option<Right> = Some(Right::Read);
 const WRITE: Option<Right> = Some(Right::Write);
 const ADMIN: Option<Right> = Some(Right::Administer);
@@ -148,6 +149,15 @@ pub static ROUTES: &[Route] = &[
         method: Get, path: "/api/v2/flux/clusters/{cluster_dns}/{path}", right: POLL, crud: false,
         handler: None, describe: EachPath(describe::flux::flux_inputs),
     },
+    every(Post, "/api/v2/flux/clusters/{cluster_dns}/events", TELL, |m| on(m, evidence::event), Once(describe::evidence::event)),
+    every(Post, "/api/v2/flux/clusters/{cluster_dns}/report", TELL, |m| on(m, evidence::report), Once(describe::evidence::report)),
+    every(Get, "/api/v2/flux/clusters/{cluster_dns}/changed", TELL, |m| on(m, evidence::changed), Once(describe::evidence::changed)),
+
+    every(Get, "/status", READ, |m| on(m, status::list), Once(describe::status::list)),
+    every(Get, "/status/stream", READ, |m| on(m, status_stream::stream), Once(describe::status::stream)),
+    every(Get, "/status/causes", READ, |m| on(m, status::causes), Once(describe::status::causes)),
+    crud(Get, "/clusters/{id}/status", READ, |m| on(m, status::cluster), Once(describe::status::cluster)),
+    crud(Get, "/revisions/{revision}/status", READ, |m| on(m, status::revision), Once(describe::status::revision)),
 
     crud(Get, "/{kind}", READ, |m| on(m, resources::list), EachKind(describe::resources::list)),
     crud(Post, "/{kind}", WRITE, |m| on(m, resources::create), EachKind(describe::resources::create)),

@@ -21,4 +21,5 @@ mod profiles;
 mod reads;
 mod revisions;
 mod safety;
+mod status;
 mod support;

@@ -306,7 +306,7 @@ async fn the_templates_are_shown_as_clusters_apply_them() {
         let set = find(&list, "ResourceSet", name);
         assert_eq!(set["spec"]["inputsFrom"][0]["name"], name);
         let provider = find(&list, "ResourceSetInputProvider", name);
-        let url = format!("${{INTERNAL_API_URL}}/api/v2/flux/clusters/${{CLUSTER_DNS}}/{name}");
+        let url = format!("${{INTERNAL_API_URL}}/api/v2/flux/clusters/${{CLUSTER_DNS}}/{name}?marked=true");
         assert_eq!(provider["spec"]["url"], url);
     }
     let shipped = include_str!("../../../../k8s/resourcesets/namespaces.yaml");

@@ -16,6 +16,7 @@
 mod commit;
 mod compact;
 mod copy;
+mod evidence;
 mod integrity;
 mod log;
 mod pool;
@@ -36,6 +37,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Row};
 use tokio::task::JoinSet;
 
+pub use self::evidence::PostgresEvidence;
 use self::pool::{Conn, Pool};
 use self::server::{PATIENCE, Purpose, Server, within};
 use self::watch::Listening;

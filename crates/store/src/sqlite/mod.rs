@@ -6,6 +6,7 @@
 mod commit;
 mod compact;
 mod copy;
+mod evidence;
 mod file;
 mod integrity;
 mod log;
@@ -28,6 +29,7 @@ use sqlx::{Connection, Row, SqliteConnection, SqlitePool};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+pub use self::evidence::SqliteEvidence;
 use self::file::File;
 use self::marker::Marker;
 use crate::head_signal::HeadSignal;

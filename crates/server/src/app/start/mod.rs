@@ -24,7 +24,7 @@ use tracing::{info, warn};
 
 pub use self::error::StartError;
 pub use self::kind_files::{check_kind_files, fleet_of_files};
-pub use self::open::{open_existing_store, open_expected_store, open_store, refuse_unexpected, store_exists};
+pub use self::open::{access, open_existing_store, open_expected_store, open_store, refuse_unexpected, store_exists};
 pub use self::prepare::prepare;
 use super::engine;
 use super::snapshot_file::{self, Saved};

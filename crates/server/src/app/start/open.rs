@@ -61,7 +61,7 @@ pub async fn open_existing_store(config: &Config) -> Result<Arc<dyn Store>, Stor
     })
 }
 
-pub(super) fn access(config: &Config) -> Access {
+pub fn access(config: &Config) -> Access {
     match config.mode {
         Mode::Crud => Access::Write,
         Mode::ReadOnly => Access::Read,

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::Store;
+use store::{PostgresEvidence, SharedEvidence, SqliteEvidence, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -20,8 +20,8 @@ use super::{Failure, logging};
 use crate::app::engine::Engine;
 use crate::app::mirror::{self, Following};
 use crate::app::start::{self, Started};
-use crate::app::{App, snapshot_file};
-use crate::config::{MirrorOptions, Options};
+use crate::app::{App, snapshot_file, status};
+use crate::config::{Backend, Config, MirrorOptions, Options};
 use crate::http::{self, Api, openapi};
 use crate::metrics::Metrics;
 
@@ -75,7 +75,23 @@ struct Serving {
     engine_task: JoinHandle<()>,
     /// The task that keeps SNAPSHOT_FILE current.
     snapshot_task: Option<JoinHandle<()>>,
+    /// The task that shares evidence of clusters.
+    share_task: Option<JoinHandle<()>>,
     following: Option<Following>,
+}
+
+/// Where evidence of clusters is shared. None: nowhere, because nothing is stored, or what is stored is a mirror's.
+fn evidence_table(config: &Config) -> Option<Arc<dyn SharedEvidence>> {
+    let table: Result<Arc<dyn SharedEvidence>, _> = match config.backend {
+        Backend::Memory => return None,
+        Backend::Sqlite => SqliteEvidence::beside(&config.database_url).map(|table| Arc::new(table) as _),
+        Backend::Postgres => {
+            PostgresEvidence::of(&config.database_url, start::access(config)).map(|table| Arc::new(table) as _)
+        }
+    };
+    table
+        .inspect_err(|error| warn!(%error, "evidence of clusters stays in this process"))
+        .ok()
 }
 
 impl Serving {
@@ -118,6 +134,8 @@ impl Serving {
         if let Some(tls) = tls {
             tokio::spawn(tls.follow(app.metrics.tls_usable.clone()));
         }
+        tokio::spawn(status::watch(app.clone()));
+        let share_task = evidence_table(&config).map(|table| tokio::spawn(status::share(app.clone(), table)));
         let snapshot_task = config.snapshot_file.clone().map(|path| {
             let app = app.clone();
             tokio::spawn(async move { snapshot_file::keep_current(app, &path).await })
@@ -133,6 +151,7 @@ impl Serving {
             listening,
             engine_task,
             snapshot_task,
+            share_task,
             following,
         }
     }
@@ -145,6 +164,9 @@ impl Serving {
         drop(self.following);
         if let Some(task) = self.snapshot_task {
             let _ = timeout(Duration::from_secs(5), task).await;
+        }
+        if let Some(task) = self.share_task {
+            let _ = timeout(Duration::from_secs(6), task).await;
         }
         drop(self.app);
         let _ = timeout(Duration::from_secs(1), self.engine_task).await;

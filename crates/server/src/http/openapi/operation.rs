@@ -207,7 +207,7 @@ impl Operation {
             None => (operation, json!([])),
             Some(right) => {
                 let scheme = match right {
-                    Right::Write | Right::Administer | Right::Copy => "write",
+                    Right::Write | Right::Administer | Right::Copy | Right::Tell => "write",
                     Right::Known | Right::Poll | Right::Read | Right::Follow | Right::Register => "read",
                 };
                 let roles: Vec<&str> = right.roles().iter().map(|role| role.name()).collect();

@@ -1,0 +1,493 @@
+//! The state of a cluster, as a function of evidence and time.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleet::document::Etag;
+use fleet::inputs::{Mark, mark};
+use fleet::log::Revision;
+use fleet::status::{ClusterStatus, Event, Evidence, Expected, ExpectedKind, Moment, Report, State, Told, judge};
+use proptest::prelude::*;
+use serde_json::json;
+
+const PATH: &str = "platform-components";
+const SILENT_AFTER: Duration = Duration::from_secs(20 * 60);
+/// When the story begins.
+const START: u64 = 1_800_000_000_000;
+
+fn second(n: u64) -> Moment {
+    Moment(START + n * 1000)
+}
+
+/// The reply with these versions of `a`, `b` and so on. Version 0 is turned off.
+fn body(versions: &[u32]) -> String {
+    let inputs = versions.iter().zip('a'..).map(|(version, id)| input(id, *version));
+    format!(r#"{{"inputs":[{}]}}"#, inputs.collect::<Vec<_>>().join(","))
+}
+
+fn input(id: char, version: u32) -> String {
+    format!(r#"{{"enabled":{},"id":"{id}","version":"{version}"}}"#, version > 0)
+}
+
+fn mark_of(id: char, version: u32) -> Mark {
+    mark(PATH, &input(id, version))
+}
+
+fn expected(body: &str, watched: bool) -> Expected {
+    let sets: Arc<[Box<str>]> = Arc::new([Box::from("components")]);
+    Expected {
+        kinds: vec![ExpectedKind::read(PATH.into(), body.as_bytes(), watched, sets)],
+    }
+}
+
+/// One piece of evidence.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// When, and the versions that it was told.
+    Poll(u64, Vec<u32>),
+    /// An event about the release of an input: when, input, version, severity and reason.
+    Event(u64, char, u32, &'static str, &'static str),
+    /// A whole report: when, and the input, version and readiness of each release.
+    Report(u64, Vec<(char, u32, Option<bool>)>),
+    /// An event without a mark: kind, name, severity and reason.
+    Stray(u64, &'static str, &'static str, &'static str, &'static str),
+}
+
+fn apply(evidence: &mut Evidence, piece: &Piece) {
+    match piece {
+        Piece::Poll(at, versions) => {
+            evidence.poll(Told {
+                path: PATH.into(),
+                digest: Etag::of_bytes(body(versions).as_bytes()),
+                revision: Revision(*at),
+                at: second(*at),
+                since: second(*at),
+                agent: "flux-operator/v0.58.1".into(),
+            });
+        }
+        Piece::Event(at, id, version, severity, reason) => {
+            let event = json!({
+                "involvedObject": {"kind": "HelmRelease", "namespace": "flux-system", "name": id.to_string(),
+                    "resourceVersion": at.to_string()},
+                "severity": severity, "reason": reason, "message": "why", "timestamp": second(*at).to_string(),
+                "metadata": {"input": format!("{PATH}/{id}"), "desired": mark_of(*id, *version).to_string()},
+            });
+            observe(evidence, *at, &event);
+        }
+        Piece::Stray(at, kind, name, severity, reason) => {
+            let event = json!({
+                "involvedObject": {"kind": kind, "namespace": "flux-system", "name": name},
+                "severity": severity, "reason": reason, "message": "why", "timestamp": second(*at).to_string(),
+            });
+            observe(evidence, *at, &event);
+        }
+        Piece::Report(at, releases) => {
+            let objects: Vec<_> = releases
+                .iter()
+                .map(|(id, version, ready)| {
+                    json!({
+                        "kind": "HelmRelease", "namespace": "flux-system", "name": id.to_string(), "ready": ready,
+                        "input": format!("{PATH}/{id}"), "desired": mark_of(*id, *version).to_string(),
+                    })
+                })
+                .collect();
+            let report = json!({"at": second(*at).to_string(), "full": true, "objects": objects});
+            let report = Report::parse(report.to_string().as_bytes(), second(1_000_000)).unwrap();
+            evidence.report(report);
+        }
+    }
+}
+
+fn observe(evidence: &mut Evidence, at: u64, event: &serde_json::Value) {
+    let event = Event::parse(event.to_string().as_bytes(), second(at)).unwrap();
+    evidence.observe(second(at), event.observation);
+}
+
+fn known(pieces: &[Piece]) -> Evidence {
+    let mut evidence = Evidence::default();
+    pieces.iter().for_each(|piece| apply(&mut evidence, piece));
+    evidence
+}
+
+/// The status when the cluster should have these versions.
+fn status(pieces: &[Piece], versions: &[u32], now: u64) -> ClusterStatus {
+    judge(
+        &known(pieces),
+        &expected(&body(versions), true),
+        second(now),
+        SILENT_AFTER,
+    )
+}
+
+fn state(pieces: &[Piece], versions: &[u32], now: u64) -> State {
+    status(pieces, versions, now).state
+}
+
+use Piece::{Event as E, Poll as P, Report as R, Stray as S};
+use State::{Behind, Converged, Failing, Never, Silent, Told as ToldState};
+
+#[test]
+fn a_state_follows_from_evidence() {
+    let failed = || E(20, 'a', 1, "error", "UpgradeFailed");
+    let succeeded = |at| E(at, 'a', 1, "info", "UpgradeSucceeded");
+    let cases: Vec<(&str, Vec<Piece>, Vec<u32>, State)> = vec![
+        ("nothing is known", vec![], vec![1], Never),
+        ("told", vec![P(10, vec![1])], vec![1], ToldState),
+        ("told an older reply", vec![P(10, vec![1])], vec![2], Behind),
+        ("told again", vec![P(10, vec![1]), P(20, vec![2])], vec![2], ToldState),
+        ("turned off and told", vec![P(10, vec![0])], vec![0], Converged),
+        ("nothing to have, and told so", vec![P(10, vec![])], vec![], Converged),
+        ("ready", vec![P(10, vec![1]), succeeded(20)], vec![1], Converged),
+        (
+            "one of two ready",
+            vec![P(10, vec![1, 1]), succeeded(20)],
+            vec![1, 1],
+            ToldState,
+        ),
+        (
+            "ready with an earlier content",
+            vec![P(10, vec![1]), succeeded(20), P(30, vec![2])],
+            vec![2],
+            ToldState,
+        ),
+        ("failed", vec![P(10, vec![1]), failed()], vec![1], Failing),
+        (
+            "failed before it was told again",
+            vec![P(10, vec![1]), failed(), P(30, vec![2])],
+            vec![2],
+            ToldState,
+        ),
+        (
+            "failed, then should be other, and was not told",
+            vec![P(10, vec![1]), failed()],
+            vec![2],
+            Behind,
+        ),
+        (
+            "failed, then succeeded",
+            vec![P(10, vec![1]), failed(), succeeded(30)],
+            vec![1],
+            Converged,
+        ),
+        (
+            "succeeded, then failed",
+            vec![P(10, vec![1]), succeeded(15), failed()],
+            vec![1],
+            Failing,
+        ),
+        (
+            "rolled back",
+            vec![P(10, vec![1]), E(20, 'a', 1, "info", "RollbackSucceeded")],
+            vec![1],
+            Failing,
+        ),
+        (
+            "under way",
+            vec![P(10, vec![1]), E(20, 'a', 1, "info", "Progressing")],
+            vec![1],
+            ToldState,
+        ),
+        (
+            "reported ready",
+            vec![P(10, vec![1]), R(20, vec![('a', 1, Some(true))])],
+            vec![1],
+            Converged,
+        ),
+        (
+            "reported not ready",
+            vec![P(10, vec![1]), R(20, vec![('a', 1, Some(false))])],
+            vec![1],
+            Failing,
+        ),
+        (
+            "reported under way",
+            vec![P(10, vec![1]), R(20, vec![('a', 1, None)])],
+            vec![1],
+            ToldState,
+        ),
+        (
+            "reported with an earlier mark",
+            vec![P(10, vec![2]), R(20, vec![('a', 1, Some(true))])],
+            vec![2],
+            ToldState,
+        ),
+        (
+            "a report heals a hint",
+            vec![P(10, vec![1]), failed(), R(30, vec![('a', 1, Some(true))])],
+            vec![1],
+            Converged,
+        ),
+        (
+            "an older report does not",
+            vec![P(10, vec![1]), R(15, vec![('a', 1, Some(true))]), failed()],
+            vec![1],
+            Failing,
+        ),
+        (
+            "a report without the object drops the hint",
+            vec![P(10, vec![1]), failed(), R(30, vec![])],
+            vec![1],
+            ToldState,
+        ),
+        (
+            "a chart of no release",
+            vec![
+                P(10, vec![1]),
+                S(20, "HelmChart", "flux-system-x", "error", "InvalidChartReference"),
+            ],
+            vec![1],
+            Failing,
+        ),
+        (
+            "the chart of a release",
+            vec![
+                P(10, vec![1]),
+                E(12, 'a', 1, "info", "Progressing"),
+                succeeded(15),
+                S(20, "HelmChart", "flux-system-a", "error", "InvalidChartReference"),
+            ],
+            vec![1],
+            Failing,
+        ),
+        (
+            "and the release succeeds later",
+            vec![
+                P(10, vec![1]),
+                S(20, "HelmChart", "flux-system-a", "error", "InvalidChartReference"),
+                succeeded(25),
+            ],
+            vec![1],
+            Converged,
+        ),
+        (
+            "its ResourceSet fails",
+            vec![
+                P(10, vec![1]),
+                S(20, "ResourceSet", "components", "error", "BuildFailed"),
+            ],
+            vec![1],
+            Failing,
+        ),
+        (
+            "its ResourceSet failed with what it was told before",
+            vec![
+                P(10, vec![1]),
+                S(20, "ResourceSet", "components", "error", "BuildFailed"),
+                P(30, vec![2]),
+            ],
+            vec![2],
+            ToldState,
+        ),
+        (
+            "a provider fails",
+            vec![
+                P(10, vec![1]),
+                S(20, "ResourceSetInputProvider", "components", "error", "Failed"),
+            ],
+            vec![1],
+            Failing,
+        ),
+        (
+            "and polls again",
+            vec![
+                P(10, vec![1]),
+                S(20, "ResourceSetInputProvider", "components", "error", "Failed"),
+                P(30, vec![1]),
+            ],
+            vec![1],
+            ToldState,
+        ),
+    ];
+    for (name, pieces, versions, expected) in cases {
+        assert_eq!(state(&pieces, &versions, 40), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_cluster_that_stops_polling_becomes_silent_but_stays_failing() {
+    let told = [P(10, vec![1])];
+    let limit = 10 + SILENT_AFTER.as_secs();
+    assert_eq!(state(&told, &[1], limit), ToldState);
+    let silent = status(&told, &[1], limit + 1);
+    assert_eq!((silent.state, silent.since), (Silent, Some(second(limit))));
+    let failing = [P(10, vec![1]), E(20, 'a', 1, "error", "UpgradeFailed")];
+    let failing = status(&failing, &[1], limit + 1);
+    assert_eq!((failing.state, failing.since), (Failing, Some(second(20))));
+}
+
+#[test]
+fn what_renders_nothing_that_waits_is_converged_once_told() {
+    let evidence = known(&[P(10, vec![1])]);
+    let watched = |watched| {
+        let expected = expected(&body(&[1]), watched);
+        judge(&evidence, &expected, second(20), SILENT_AFTER).state
+    };
+    assert_eq!((watched(true), watched(false)), (ToldState, Converged));
+}
+
+#[test]
+fn a_kind_that_is_never_polled_counts_only_if_it_has_inputs() {
+    let evidence = known(&[P(10, vec![1])]);
+    let other = |body: &str| ExpectedKind::read("namespaces".into(), body.as_bytes(), false, Arc::new([]));
+    let state = |body: &str| {
+        let mut expected = expected(&self::body(&[1]), false);
+        expected.kinds.push(other(body));
+        judge(&evidence, &expected, second(20), SILENT_AFTER).state
+    };
+    assert_eq!(state(r#"{"inputs":[]}"#), Converged);
+    assert_eq!(state(r#"{"inputs":[{"id":"x"}]}"#), Behind);
+}
+
+#[test]
+fn the_short_judgement_of_polls_is_the_long_one() {
+    for (polled, current) in [
+        (vec![1], vec![1]),
+        (vec![1], vec![2]),
+        (vec![0], vec![0]),
+        (vec![], vec![]),
+    ] {
+        for watched in [true, false] {
+            let evidence = known(&[P(10, polled.clone())]);
+            let expected = expected(&body(&current), watched);
+            let long = judge(&evidence, &expected, second(20), SILENT_AFTER).lasting;
+            let replies = expected.kinds.iter().map(|kind| {
+                let path: &str = &kind.path;
+                (path, kind.digest, kind.is_watched(), !kind.inputs.is_empty())
+            });
+            let short = fleet::status::Lasting::of_polls(&evidence, replies);
+            assert_eq!(short, long, "{polled:?} {current:?} {watched}");
+        }
+    }
+}
+
+#[test]
+fn floods_are_bounded_and_the_newest_count() {
+    let mut evidence = Evidence::default();
+    for n in 0..2000 {
+        let event = json!({
+            "involvedObject": {"kind": "Kustomization", "namespace": "flux-system", "name": format!("k{n}")},
+            "severity": "error", "reason": "BuildFailed", "timestamp": second(n).to_string(),
+            "message": "x".repeat(10_000),
+        });
+        observe(&mut evidence, n, &event);
+    }
+    assert_eq!(evidence.objects().count(), 256);
+    assert!(evidence.objects().all(|seen| seen.at >= second(2000 - 256)));
+    assert!(evidence.objects().all(|seen| seen.message.len() <= 1024));
+}
+
+#[test]
+fn the_same_event_again_changes_nothing() {
+    let mut evidence = known(&[P(10, vec![1]), E(20, 'a', 1, "error", "UpgradeFailed")]);
+    let before = evidence.clone();
+    apply(&mut evidence, &E(20, 'a', 1, "error", "UpgradeFailed"));
+    assert_eq!(evidence, before);
+}
+
+#[test]
+fn evidence_is_read_as_it_was_stored() {
+    let evidence = known(&[
+        P(10, vec![1]),
+        E(20, 'a', 1, "error", "UpgradeFailed"),
+        R(30, vec![('a', 1, Some(true)), ('b', 2, None)]),
+        S(40, "HelmChart", "x", "error", "InvalidChartReference"),
+    ]);
+    let text = serde_json::to_string(&evidence).unwrap();
+    assert_eq!(serde_json::from_str::<Evidence>(&text).unwrap(), evidence);
+}
+
+/// Evidence about three inputs in up to three versions. Times are unique, so that there is one order in which it happened.
+fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+    let piece = prop_oneof![
+        prop::collection::vec(1..4u32, 2).prop_map(|versions| P(0, versions)),
+        (prop::sample::select(vec!['a', 'b']), 1..4u32, any::<bool>()).prop_map(|(id, version, good)| match good {
+            true => E(0, id, version, "info", "UpgradeSucceeded"),
+            false => E(0, id, version, "error", "UpgradeFailed"),
+        }),
+        prop::collection::vec((1..4u32, prop::option::of(any::<bool>())), 0..3).prop_map(|releases| {
+            let releases = releases.into_iter().zip('a'..);
+            R(0, releases.map(|((version, ready), id)| (id, version, ready)).collect())
+        }),
+    ];
+    prop::collection::vec(piece, 0..8).prop_map(|mut pieces| {
+        for (piece, time) in pieces.iter_mut().zip((10..).step_by(10)) {
+            let (P(at, ..) | E(at, ..) | R(at, ..) | S(at, ..)) = piece;
+            *at = time;
+        }
+        pieces
+    })
+}
+
+/// The states of everything, without times.
+fn states(status: &ClusterStatus) -> (State, Vec<(State, Vec<State>)>) {
+    let kinds = status.kinds.iter().map(|kind| {
+        let inputs = kind.inputs.iter().map(|input| input.state);
+        (kind.state, inputs.collect())
+    });
+    (status.state, kinds.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn the_order_of_arrival_does_not_matter(
+        pieces in pieces(),
+        order in Just((0..8usize).collect::<Vec<_>>()).prop_shuffle(),
+        split in 0..8usize,
+        versions in prop::collection::vec(1..4u32, 2),
+    ) {
+        let expected = expected(&body(&versions), true);
+        let judge = |evidence: &Evidence| states(&judge(evidence, &expected, second(100), SILENT_AFTER));
+        let in_order = judge(&known(&pieces));
+        let shuffled: Vec<_> = order.iter().filter_map(|n| pieces.get(*n).cloned()).collect();
+        prop_assert_eq!(&judge(&known(&shuffled)), &in_order);
+        // Two processes, which learn from each other.
+        let (one, other) = shuffled.split_at(split.min(shuffled.len()));
+        let (one, other) = (known(one), known(other));
+        let (mut left, mut right) = (one.clone(), other.clone());
+        left.merge(other);
+        right.merge(one);
+        prop_assert_eq!(&judge(&left), &in_order);
+        prop_assert_eq!(&judge(&right), &in_order);
+        let before = left.clone();
+        prop_assert!(!left.merge(before), "merging twice changes nothing");
+    }
+
+    #[test]
+    fn evidence_about_another_content_never_makes_one_converged(pieces in pieces()) {
+        // Version 9 is in no evidence.
+        let status = status(&pieces, &[9, 9], 100);
+        for kind in &status.kinds {
+            prop_assert!(kind.inputs.iter().all(|input| input.state != Converged));
+        }
+        prop_assert!(status.state != Converged);
+    }
+
+    #[test]
+    fn losing_evidence_never_makes_an_input_converged(
+        pieces in pieces(),
+        lost in 0..8usize,
+        versions in prop::collection::vec(1..4u32, 2),
+    ) {
+        let whole = status(&pieces, &versions, 100);
+        let rest: Vec<_> = pieces.iter().enumerate().filter(|(n, _)| *n != lost).map(|(_, piece)| piece.clone()).collect();
+        let less = status(&rest, &versions, 100);
+        let current = |id: char| versions[if id == 'a' { 0 } else { 1 }];
+        let is_bad = |piece: &Piece| match piece {
+            E(_, id, version, severity, _) => *severity == "error" || *version != current(*id),
+            P(_, told) => *told != versions,
+            R(..) | S(..) => true,
+        };
+        // Who forgets a failure, or that the cluster has something else, does not know of it. What is good hides nothing good.
+        if !pieces.get(lost).is_some_and(is_bad) {
+            prop_assert!(less.state >= whole.state, "{:?} instead of {:?}", less.state, whole.state);
+        }
+        // Whatever is lost, an input is converged only with a success of its own.
+        for input in less.kinds.iter().flat_map(|kind| &kind.inputs).filter(|input| input.state == Converged) {
+            let seen = input.seen.as_ref().unwrap();
+            prop_assert_eq!(seen.mark, Some(input.digest));
+        }
+    }
+}

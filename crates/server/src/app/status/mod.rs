@@ -1,0 +1,151 @@
+//! What came of it: the evidence that clusters give, and views of their states.
+//!
+//! Evidence is kept in memory (`evidence_map`), judged when somebody looks (`overview`) and by a task that tells followers
+//! (`watch`), and shared with other processes through a table beside the log (`share`). Nothing here changes a reply.
+
+mod causes;
+mod changed;
+mod evidence_map;
+mod overview;
+mod receive;
+mod revision;
+mod share;
+mod watch;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fleet::Fleet;
+use fleet::document::Etag;
+use fleet::inputs::{Form, Reply};
+use fleet::snapshot::{Cluster, Poll};
+use fleet::status::{ClusterStatus, Expected, ExpectedKind, Lasting, Moment, judge};
+use resourceset::Bundle;
+
+pub use self::causes::Cause;
+pub use self::changed::{Changed, Crowded, Waiting};
+pub use self::evidence_map::{EvidenceMap, PollSeen};
+pub use self::overview::{Counts, Overview, Row, StatusQuery, Summary};
+pub use self::receive::Received;
+pub use self::revision::{Effects, RevisionStatus};
+pub use self::share::share;
+pub use self::watch::{Transition, Transitions, watch};
+use super::App;
+use super::errors::ReadError;
+use super::resources::cluster_of;
+
+/// The time now.
+pub fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What states are judged by, besides evidence: a fleet, and the templates that clusters render its replies with.
+#[derive(Debug)]
+pub struct Judge {
+    pub fleet: Arc<Fleet>,
+    templates: Arc<Bundle>,
+    silent_after: Duration,
+    pub now: Moment,
+}
+
+impl App {
+    /// Judges by the fleet as it is now.
+    pub fn judge(&self) -> Judge {
+        Judge {
+            fleet: self.fleet(),
+            templates: self.templates.current(),
+            silent_after: self.silent_after,
+            now: now(),
+        }
+    }
+
+    /// The status of one cluster.
+    pub fn cluster_status(&self, id: &str) -> Result<(Arc<Cluster>, ClusterStatus), ReadError> {
+        let judge = self.judge();
+        let cluster = cluster_of(&judge.fleet, id)?.clone();
+        let status = judge.status(&self.evidence, &cluster);
+        Ok((cluster, status))
+    }
+}
+
+impl Judge {
+    /// Identifies the templates.
+    fn templates_id(&self) -> usize {
+        Arc::as_ptr(&self.templates) as usize
+    }
+
+    /// The status of a cluster, with everything that it rests on.
+    pub fn status(&self, map: &EvidenceMap, cluster: &Arc<Cluster>) -> ClusterStatus {
+        let evidence = map.get(&cluster.document().id);
+        judge(&evidence, &self.expected(cluster), self.now, self.silent_after)
+    }
+
+    /// The lasting part of a cluster's state, and its last poll. Without `may_judge`, a cluster whose evidence or replies have changed
+    /// since it was last judged counts as behind.
+    fn lasting(&self, map: &EvidenceMap, cluster: &Arc<Cluster>, may_judge: bool) -> (Lasting, Option<Moment>) {
+        let Some(outline) = map.outline(cluster, self.templates_id()) else {
+            return (NEVER, None);
+        };
+        if let Some(lasting) = outline.lasting {
+            return (lasting, outline.last_poll);
+        }
+        if !may_judge {
+            let lasting = Lasting {
+                state: fleet::status::State::Behind,
+                since: outline.last_poll,
+            };
+            return (lasting, outline.last_poll);
+        }
+        let evidence = map.get(&cluster.document().id);
+        let lasting = match outline.has_objects {
+            true => judge(&evidence, &self.expected(cluster), self.now, self.silent_after).lasting,
+            false => Lasting::of_polls(&evidence, self.replies(cluster)),
+        };
+        map.keep(cluster, self.templates_id(), outline.version, lasting);
+        (lasting, outline.last_poll)
+    }
+
+    /// What the cluster would be told now.
+    pub fn expected(&self, cluster: &Cluster) -> Expected {
+        let named = self.fleet.named(&cluster.head().dns);
+        let kinds = self.fleet.kinds().definitions().filter_map(|kind| {
+            let path = kind.path.as_deref()?;
+            let (watched, sets) = self.rendering(path);
+            Some(match named.read(path, Form::Plain) {
+                Poll::Reply(body) => ExpectedKind::read(path.into(), &body, watched, sets),
+                // It gets no answer, so what it was told is not what it should have.
+                _ => ExpectedKind {
+                    path: path.into(),
+                    digest: Etag(0),
+                    watched,
+                    sets,
+                    inputs: Vec::new(),
+                },
+            })
+        });
+        Expected { kinds: kinds.collect() }
+    }
+
+    /// The digests of what the cluster would be told now: path, digest, whether anything in it can become ready, and whether it
+    /// has any input.
+    fn replies<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a str, Etag, bool, bool)> {
+        self.fleet.kinds().definitions().filter_map(|kind| {
+            let path = kind.path.as_deref()?;
+            let (digest, active) = self.fleet.reply_outline(cluster, kind).unwrap_or((Etag(0), false));
+            let has_inputs = digest != Reply::empty().plain;
+            Some((path, digest, active && self.templates.waits(path), has_inputs))
+        })
+    }
+
+    /// Whether what is rendered from the inputs of a path tells when it is ready, and the ResourceSets that render it.
+    fn rendering(&self, path: &str) -> (bool, Arc<[Box<str>]>) {
+        let sets = self.templates.sets_of(path).map(Box::from).collect();
+        (self.templates.waits(path), sets)
+    }
+}
+
+const NEVER: Lasting = Lasting {
+    state: fleet::status::State::Never,
+    since: None,
+};

@@ -1,0 +1,269 @@
+//! The states of many clusters: how many there are of each, and a page of them, the worst first.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fleet::log::Revision;
+use fleet::refusal::quote;
+use fleet::selector::Selector;
+use fleet::snapshot::Cluster;
+use fleet::status::{InputStatus, Moment, State};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::{App, Judge};
+use crate::app::Page;
+use crate::app::errors::ReadError;
+use crate::app::reads::Turn;
+
+/// How long a request may judge clusters whose evidence or replies changed. The others count as behind until the task that watches
+/// has judged them.
+const JUDGING: Duration = Duration::from_millis(400);
+/// The oldest summary that a request is answered with.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Which clusters.
+#[derive(Debug)]
+pub struct StatusQuery {
+    pub selector: Option<String>,
+    /// Empty: all.
+    pub states: Vec<State>,
+    /// A kind, by any of its names.
+    pub kind: Option<String>,
+    /// The id of an input: the states are those of this input on the clusters that have it.
+    pub component: Option<String>,
+    pub page: Page,
+}
+
+/// How many clusters have each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts([usize; 6]);
+
+impl Counts {
+    pub fn add(&mut self, state: State) {
+        self.0[state as usize] += 1;
+    }
+
+    pub fn of(&self, state: State) -> usize {
+        self.0[state as usize]
+    }
+}
+
+/// Every state, also those that no cluster has.
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(6))?;
+        for state in State::ALL {
+            map.serialize_entry(state.name(), &self.of(state))?;
+        }
+        map.end()
+    }
+}
+
+/// How many clusters have each state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub at: Moment,
+    pub revision: Revision,
+    pub counts: Counts,
+    pub by_environment: BTreeMap<Box<str>, Counts>,
+}
+
+/// One cluster of a list.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub cluster: Arc<Cluster>,
+    pub state: State,
+    pub since: Option<Moment>,
+    pub last_poll: Option<Moment>,
+    /// The input that was asked for.
+    pub input: Option<InputStatus>,
+}
+
+/// Counts, and a page.
+#[derive(Debug)]
+pub struct Overview {
+    pub summary: Summary,
+    /// How many clusters have the wanted states.
+    pub total: usize,
+    pub rows: Vec<Row>,
+}
+
+impl App {
+    /// The states of clusters. Counts are of all that the selector matches, whatever states are asked for.
+    pub fn overview(&self, turn: &Turn, query: &StatusQuery) -> Result<Overview, ReadError> {
+        if let Some(overview) = self.counts_only(query) {
+            return Ok(overview);
+        }
+        let judge = self.judge();
+        let wanted = wanted(&judge, query)?;
+        let mut summary = Summary {
+            at: judge.now,
+            revision: judge.fleet.revision(),
+            ..Summary::default()
+        };
+        let mut found: [Vec<Row>; 6] = Default::default();
+        let (until, mut may_judge) = (Instant::now() + JUDGING, true);
+        for (n, cluster) in turn
+            .until_stopped(clusters(&judge, query, wanted.as_ref())?)
+            .enumerate()
+        {
+            let cluster = cluster?;
+            // Looking at the clock takes as long as looking at a cluster.
+            if n % 16 == 0 {
+                may_judge = Instant::now() < until;
+            }
+            let Some(row) = self.row(&judge, cluster, wanted.as_ref(), may_judge) else {
+                continue;
+            };
+            summary.count(cluster, row.state);
+            if query.states.is_empty() || query.states.contains(&row.state) {
+                found[row.state as usize].push(row);
+            }
+        }
+        let total = found.iter().map(Vec::len).sum();
+        let rows = found.into_iter().rev().flatten();
+        let rows = rows.skip(query.page.offset).take(query.page.limit).collect();
+        Ok(Overview { summary, total, rows })
+    }
+
+    /// The last counts of the task that watches, if nothing else is asked for.
+    fn counts_only(&self, query: &StatusQuery) -> Option<Overview> {
+        let everything = query.selector.is_none() && query.states.is_empty() && query.component.is_none();
+        if !everything || query.kind.is_some() || query.page.limit > 0 {
+            return None;
+        }
+        let summary = self.transitions.summary();
+        let is_fresh = summary.revision == self.fleet().revision() && super::now().since(summary.at) < FRESH;
+        is_fresh.then(|| Overview {
+            total: State::ALL.into_iter().map(|state| summary.counts.of(state)).sum(),
+            summary: Summary::clone(&summary),
+            rows: Vec::new(),
+        })
+    }
+
+    /// The state of one cluster, or of one input on it. None: it does not have that input.
+    fn row(&self, judge: &Judge, cluster: &Arc<Cluster>, wanted: Option<&Wanted>, may_judge: bool) -> Option<Row> {
+        let Some(wanted) = wanted else {
+            let (lasting, last_poll) = judge.lasting(&self.evidence, cluster, may_judge);
+            let (state, since) = lasting.at_poll(last_poll, judge.now, judge.silent_after);
+            return Some(Row {
+                cluster: cluster.clone(),
+                state,
+                since,
+                last_poll,
+                input: None,
+            });
+        };
+        let status = judge.status(&self.evidence, cluster);
+        let kind = status.kinds.into_iter().find(|kind| *kind.path == *wanted.path)?;
+        let (state, since, input) = match &wanted.input {
+            None if kind.inputs.is_empty() && kind.told.is_none() => return None,
+            None => (kind.state, None, None),
+            Some(id) => {
+                let input = kind.inputs.into_iter().find(|input| *input.id == **id)?;
+                (input.state, input.since, Some(input))
+            }
+        };
+        // A cluster that does not poll says nothing about its inputs.
+        let (state, since) = match status.state {
+            State::Silent | State::Never if state != State::Failing => (status.state, status.since),
+            _ => (state, since),
+        };
+        Some(Row {
+            cluster: cluster.clone(),
+            state,
+            since,
+            last_poll: status.last_poll,
+            input,
+        })
+    }
+}
+
+impl Summary {
+    pub fn count(&mut self, cluster: &Cluster, state: State) {
+        self.counts.add(state);
+        let environment = &cluster.head().environment;
+        match self.by_environment.get_mut(environment) {
+            Some(counts) => counts.add(state),
+            None => self.by_environment.entry(environment.clone()).or_default().add(state),
+        }
+    }
+}
+
+/// The inputs that a query is about.
+#[derive(Debug)]
+struct Wanted {
+    kind: Arc<str>,
+    path: String,
+    input: Option<String>,
+}
+
+fn wanted(judge: &Judge, query: &StatusQuery) -> Result<Option<Wanted>, ReadError> {
+    let fleet = &judge.fleet;
+    let Some(name) = &query.kind else {
+        let Some(id) = &query.component else { return Ok(None) };
+        // Without a kind, the id must name one thing.
+        let with_path = fleet.kinds().definitions().filter(|kind| kind.path.is_some());
+        let holders: Vec<_> = with_path
+            .filter(|kind| fleet.document(&kind.name, id).is_some())
+            .collect();
+        let quoted = quote(id);
+        return match holders.as_slice() {
+            [kind] => Ok(Some(Wanted {
+                kind: kind.name.clone(),
+                path: kind.path.clone().unwrap_or_default(),
+                input: Some(id.clone()),
+            })),
+            [] => Err(ReadError::BadParameter(format!(
+                "component=\"{quoted}\": there is no such definition"
+            ))),
+            several => {
+                let names: Vec<_> = several.iter().map(|kind| &*kind.name).collect();
+                let names = names.join(", ");
+                Err(ReadError::BadParameter(format!(
+                    "component=\"{quoted}\": several kinds have it, so name one with kind: {names}"
+                )))
+            }
+        };
+    };
+    let is_named = |kind: &&Arc<fleet::kind::Kind>| {
+        *kind.name == **name || kind.singular == *name || kind.command == *name || kind.path.as_ref() == Some(name)
+    };
+    let kind = fleet.kinds().definitions().find(is_named);
+    let found = kind.and_then(|kind| Some((kind.name.clone(), kind.path.clone()?)));
+    let (kind, path) = found.ok_or_else(|| {
+        let name = quote(name);
+        ReadError::BadParameter(format!("kind=\"{name}\" is not a kind with a Flux endpoint"))
+    })?;
+    let input = query.component.clone();
+    Ok(Some(Wanted { kind, path, input }))
+}
+
+/// The clusters that a query is about, by id.
+fn clusters<'a>(
+    judge: &'a Judge,
+    query: &StatusQuery,
+    wanted: Option<&Wanted>,
+) -> Result<Box<dyn Iterator<Item = &'a Arc<Cluster>> + 'a>, ReadError> {
+    let fleet = &*judge.fleet;
+    let selector = query.selector.as_deref();
+    let selector = selector.map(|text| Selector::for_fleet(text, fleet)).transpose()?;
+    if let Some((wanted, input)) = wanted.and_then(|wanted| Some((wanted, wanted.input.as_ref()?))) {
+        let users = fleet.users(&wanted.kind, input).sorted();
+        let users = users.into_iter().filter_map(|id| fleet.cluster(&id));
+        let selected: Option<HashSet<_>> = selector.map(|selector| selector.select(fleet).map(Arc::as_ptr).collect());
+        return Ok(Box::new(users.filter(move |cluster| {
+            selected
+                .as_ref()
+                .is_none_or(|selected| selected.contains(&Arc::as_ptr(cluster)))
+        })));
+    }
+    Ok(match selector {
+        None => Box::new(fleet.clusters().values()),
+        Some(selector) => {
+            let found: Vec<_> = selector.select(fleet).collect();
+            Box::new(found.into_iter())
+        }
+    })
+}

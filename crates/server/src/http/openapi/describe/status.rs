@@ -1,0 +1,227 @@
+//! The states of clusters.
+
+use fleet::kind::{CLUSTERS, Kinds};
+use fleet::status::State;
+use serde_json::{Map, Value, json};
+
+use super::Operation;
+use crate::http::openapi::schemas::{array, described, flag, integer, number, object, selector, text};
+use crate::http::status::USUAL;
+
+fn state() -> Value {
+    let names: Vec<_> = State::ALL.iter().map(|state| state.name()).collect();
+    json!({"type": "string", "enum": names})
+}
+
+fn time() -> Value {
+    json!({"type": "string", "format": "date-time", "nullable": true})
+}
+
+fn maybe_text() -> Value {
+    json!({"type": "string", "nullable": true})
+}
+
+fn counts() -> Value {
+    let counts: Map<_, _> = State::ALL
+        .iter()
+        .map(|state| (state.name().to_owned(), integer()))
+        .collect();
+    object(&State::ALL.map(State::name), Value::Object(counts))
+}
+
+fn summary() -> Value {
+    json!({
+        "at": {"type": "string", "format": "date-time"},
+        "revision": described("The revision that clusters are compared with.", integer()),
+        "counts": described("How many clusters have each state.", counts()),
+        "by_environment": {"type": "object", "additionalProperties": counts()},
+    })
+}
+
+fn input() -> Value {
+    object(
+        &["id", "state", "digest", "enabled", "evidence"],
+        json!({
+            "id": text(), "state": state(),
+            "digest": described("The mark of the input as the cluster would get it now.", text()),
+            "enabled": flag(), "since": time(),
+            "object": described("What the state rests on: KIND/NAMESPACE/NAME.", maybe_text()),
+            "version": maybe_text(), "reason": maybe_text(), "message": maybe_text(),
+            "evidence": {"type": "string", "enum": ["poll", "report", "event"]},
+            "at": described("When it was seen.", time()),
+        }),
+    )
+}
+
+fn row() -> Map<String, Value> {
+    let row = json!({
+        "id": text(), "dns": text(), "environment": text(), "state": state(), "since": time(), "last_poll": time(),
+    });
+    row.as_object().cloned().unwrap_or_default()
+}
+
+pub fn list(_: &Kinds) -> Operation {
+    let names = State::ALL.map(State::name).join("|");
+    let states = json!({"type": "string", "pattern": format!("^({names})(,({names}))*$")});
+    let mut cluster = row();
+    cluster.insert("input".to_owned(), input());
+    let required = ["id", "dns", "environment", "state", "since", "last_poll"];
+    let mut answer = summary();
+    answer["total"] = described("How many clusters have the wanted states, on all pages.", integer());
+    answer["clusters"] = array(object(&required, Value::Object(cluster)));
+    let required = ["at", "revision", "counts", "by_environment", "total", "clusters"];
+    Operation::new(
+        "status",
+        "status",
+        "The states of clusters, the worst first, and how many have each.",
+    )
+    .query("selector", "Only clusters that match this label selector.", selector())
+    .query(
+        "state",
+        "Only clusters with one of these states, separated by commas. The counts are of all.",
+        states,
+    )
+    .query("kind", "The states of the clusters' inputs of this kind.", text())
+    .query(
+        "component",
+        "The states of this input, of the clusters that have it. With `kind` if several kinds have the id.",
+        text(),
+    )
+    .query(
+        "limit",
+        "The most clusters to return. 0: only counts.",
+        json!({"type": "integer", "format": "int64", "minimum": 0, "default": USUAL}),
+    )
+    .query("offset", "How many clusters to skip.", number(0))
+    .answer(200, "The states.", object(&required, answer))
+    .bad_selector()
+    .late()
+}
+
+pub fn causes(_: &Kinds) -> Operation {
+    let cause = json!({
+        "reason": text(), "path": maybe_text(), "component": maybe_text(), "version": text(),
+        "clusters": described("How many have it.", integer()),
+        "examples": described("The first ones.", array(text())),
+        "since": time(), "message": described("The newest.", text()),
+    });
+    let required = [
+        "reason",
+        "path",
+        "component",
+        "version",
+        "clusters",
+        "examples",
+        "since",
+        "message",
+    ];
+    let answer = json!({"causes": array(object(&required, cause))});
+    Operation::new(
+        "status",
+        "status_causes",
+        "What fails, grouped by reason, component and version; what most clusters have first.",
+    )
+    .query("selector", "Only clusters that match this label selector.", selector())
+    .answer(200, "The causes.", object(&["causes"], answer))
+    .bad_selector()
+    .late()
+}
+
+pub fn stream(_: &Kinds) -> Operation {
+    let data = "For `counts`: {at, revision, counts, by_environment}. For `cluster`: {id, dns, environment, before, state, since, last_poll}. For `missed`: {missed}; read the list again.";
+    let event = json!({
+        "event": {"type": "string", "enum": ["counts", "cluster", "missed"]},
+        "data": described(data, text()),
+    });
+    Operation::new(
+        "status",
+        "stream_status",
+        "Follow the states: each cluster whose state changes, and the counts.",
+    )
+    .answers(
+        200,
+        "Server-sent events.",
+        &[("text/event-stream", object(&["event", "data"], event))],
+    )
+    .bad_parameters()
+    .problem(503, "Too many clients follow.")
+}
+
+pub fn cluster(_: &Kinds) -> Operation {
+    let told = json!({
+        "digest": text(), "revision": integer(), "at": time(), "since": time(), "agent": text(),
+    });
+    let mut told = object(&["digest", "revision", "at", "since", "agent"], told);
+    told["nullable"] = true.into();
+    let kind = json!({
+        "state": state(),
+        "current": described("The digest of the reply that the cluster would get now.", text()),
+        "told": described("Its last poll.", told), "inputs": array(input()),
+    });
+    let kind = object(&["state", "current", "told", "inputs"], kind);
+    let stray = json!({
+        "object": text(), "version": text(), "reason": text(), "message": text(), "evidence": text(), "at": time(),
+        "since": time(),
+    });
+    let mut answer = row();
+    answer.insert(
+        "heard".to_owned(),
+        described("When it last sent an event or a report.", time()),
+    );
+    answer.insert("reporter".to_owned(), maybe_text());
+    answer.insert(
+        "kinds".to_owned(),
+        json!({"type": "object", "additionalProperties": kind}),
+    );
+    answer.insert(
+        "objects".to_owned(),
+        described(
+            "What fails and belongs to no input.",
+            array(object(&["object", "reason"], stray)),
+        ),
+    );
+    let required = [
+        "id",
+        "dns",
+        "environment",
+        "state",
+        "since",
+        "last_poll",
+        "kinds",
+        "objects",
+    ];
+    Operation::new(
+        CLUSTERS,
+        "cluster_status",
+        "The state of the cluster and of each of its inputs.",
+    )
+    .path("id", "The id of the resource.")
+    .answer(200, "The status.", object(&required, Value::Object(answer)))
+    .bad_parameters()
+    .problem(404, "There is no such resource.")
+    .late()
+}
+
+pub fn revision(_: &Kinds) -> Operation {
+    let parts = [
+        "revision",
+        "affected",
+        "told",
+        "converged",
+        "failing",
+        "silent",
+        "behind",
+    ];
+    let answer: Map<_, _> = parts.iter().map(|name| ((*name).to_owned(), integer())).collect();
+    Operation::new(
+        "changes",
+        "revision_status",
+        "How far a revision has come: how many clusters it affects, and how it is with them.",
+    )
+    .path("revision", "The number of the revision.")
+    .answer(200, "How far it has come.", object(&parts, Value::Object(answer)))
+    .bad_parameters()
+    .problem(404, "There is no such revision.")
+    .compacted()
+    .unreadable()
+}

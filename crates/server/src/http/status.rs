@@ -1,0 +1,198 @@
+//! The states of clusters.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use fleet::document::Etag;
+use fleet::log::Revision;
+use fleet::refusal::quote;
+use fleet::status::{ClusterStatus, InputStatus, KindStatus, Moment, Observation, State as Condition};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::body::{Writer, respond};
+use super::caller::Caller;
+use super::problem::Problem;
+use super::request::{Page, Query};
+use super::respond::{REVISION, Reply, TOTAL};
+use crate::app::App;
+use crate::app::status::{Cause, Counts, Row, StatusQuery, Summary};
+
+/// How many clusters a page has by default.
+pub const USUAL: u64 = 100;
+
+/// `GET /status`
+pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let limit = query.number("limit", 0)?.unwrap_or(USUAL);
+    let offset = query.number("offset", 0)?.unwrap_or_default();
+    let wanted = StatusQuery {
+        selector: query.take("selector")?,
+        states: states(&mut query)?,
+        kind: query.take("kind")?,
+        component: query.take("component")?,
+        page: Page {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            offset: usize::try_from(offset).unwrap_or(usize::MAX),
+        },
+    };
+    query.end("selector, state, kind, component, limit, offset")?;
+    let show = move |app: &App, out: &mut Writer| {
+        let overview = app.overview(&out.turn, &wanted)?;
+        out.headers.insert(REVISION.clone(), overview.summary.revision.0.into());
+        out.headers.insert(TOTAL.clone(), overview.total.into());
+        let opening = serde_json::to_string(&WireSummary::of(&overview.summary)).map_err(|_| Problem::internal())?;
+        out.text(opening.strip_suffix('}').unwrap_or_default())?;
+        out.text(&format!(r#","total":{},"clusters":["#, overview.total))?;
+        out.list(overview.rows.iter().map(row))?;
+        out.text("]}")
+    };
+    respond(&app, caller.class(), show).await
+}
+
+/// `state=failing,silent`
+fn states(query: &mut Query) -> Result<Vec<Condition>, Problem> {
+    let Some(text) = query.take("state")? else {
+        return Ok(Vec::new());
+    };
+    let states = text.split(',').map(|name| {
+        Condition::parse(name).ok_or_else(|| {
+            let known = Condition::ALL.map(Condition::name).join(", ");
+            Problem::bad_request(format!("state=\"{}\": must be of {known}", quote(name)))
+        })
+    });
+    states.collect()
+}
+
+/// Counts, as they are sent.
+#[derive(Debug, Serialize)]
+pub struct WireSummary<'a> {
+    at: String,
+    revision: Revision,
+    counts: Counts,
+    by_environment: &'a BTreeMap<Box<str>, Counts>,
+}
+
+impl<'a> WireSummary<'a> {
+    pub fn of(summary: &'a Summary) -> Self {
+        WireSummary {
+            at: summary.at.to_string(),
+            revision: summary.revision,
+            counts: summary.counts,
+            by_environment: &summary.by_environment,
+        }
+    }
+}
+
+fn row(row: &Row) -> Value {
+    let head = row.cluster.head();
+    let mut shown = json!({
+        "id": row.cluster.document().id, "dns": head.dns, "environment": head.environment, "state": row.state,
+        "since": time(row.since), "last_poll": time(row.last_poll),
+    });
+    if let Some(status) = &row.input {
+        shown["input"] = input(status);
+    }
+    shown
+}
+
+pub fn time(moment: Option<Moment>) -> Option<String> {
+    moment.map(|moment| moment.to_string())
+}
+
+fn digest(etag: Etag) -> String {
+    format!("{:032x}", etag.0)
+}
+
+/// `GET /clusters/{id}/status`
+pub async fn cluster(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let show = move |app: &App, out: &mut Writer| {
+        let (cluster, status) = app.cluster_status(&id)?;
+        let head = cluster.head();
+        let evidence = app.evidence.get(&cluster.document().id);
+        out.json(&json!({
+            "id": cluster.document().id, "dns": head.dns, "environment": head.environment, "state": status.state,
+            "since": time(status.since), "last_poll": time(status.last_poll), "heard": time(evidence.heard()),
+            "reporter": evidence.reporter(), "kinds": kinds(&status),
+            "objects": status.objects.iter().map(observation).collect::<Vec<_>>(),
+        }))
+    };
+    respond(&app, caller.class(), show).await
+}
+
+fn kinds(status: &ClusterStatus) -> Map<String, Value> {
+    let kinds = status.kinds.iter();
+    kinds.map(|status| (status.path.to_string(), kind(status))).collect()
+}
+
+fn kind(status: &KindStatus) -> Value {
+    let told = status.told.as_ref().map(|told| {
+        json!({
+            "digest": digest(told.digest), "revision": told.revision, "at": told.at.to_string(),
+            "since": told.since.to_string(), "agent": told.agent,
+        })
+    });
+    json!({
+        "state": status.state, "current": digest(status.current), "told": told,
+        "inputs": status.inputs.iter().map(input).collect::<Vec<_>>(),
+    })
+}
+
+fn input(status: &InputStatus) -> Value {
+    let seen = status.seen.as_ref();
+    let text = |text: fn(&Observation) -> &str| seen.map(text).filter(|text| !text.is_empty());
+    json!({
+        "id": status.id, "state": status.state, "digest": status.digest.to_string(), "enabled": status.enabled,
+        "since": time(status.since), "object": seen.map(|seen| seen.object.to_string()),
+        "version": text(|seen| &seen.version), "reason": text(|seen| &seen.reason),
+        "message": text(|seen| &seen.message),
+        "evidence": seen.map_or("poll", |seen| seen.source.name()), "at": time(seen.map(|seen| seen.at)),
+    })
+}
+
+fn observation(seen: &Observation) -> Value {
+    json!({
+        "object": seen.object.to_string(), "version": seen.version, "reason": seen.reason, "message": seen.message,
+        "evidence": seen.source.name(), "at": seen.at.to_string(), "since": seen.since.to_string(),
+    })
+}
+
+/// `GET /revisions/{revision}/status`
+pub async fn revision(State(app): State<Arc<App>>, Path(revision): Path<String>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    let number = revision
+        .parse::<u64>()
+        .ok()
+        .filter(|number| *number <= super::request::MOST_NUMBER);
+    let number = number.ok_or_else(|| Problem::not_found(format!("there is no revision {}", quote(&revision))))?;
+    let show = move |app: &App, out: &mut Writer| {
+        let status = app.revision_status(&out.turn, Revision(number))?;
+        out.json(&status)
+    };
+    respond(&app, caller.past_class(), show).await
+}
+
+/// `GET /status/causes`
+pub async fn causes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let selector = query.take("selector")?;
+    query.end("selector")?;
+    let show = move |app: &App, out: &mut Writer| {
+        let causes = app.causes(&out.turn, selector.as_deref())?;
+        out.text(r#"{"causes":["#)?;
+        out.list(causes.iter().map(cause))?;
+        out.text("]}")
+    };
+    respond(&app, caller.class(), show).await
+}
+
+fn cause(cause: &Cause) -> Value {
+    let (path, component) = cause.input.as_ref().map(|(path, id)| (path, id)).unzip();
+    json!({
+        "reason": cause.reason, "path": path, "component": component, "version": cause.version,
+        "clusters": cause.clusters, "examples": cause.examples, "since": cause.since.to_string(),
+        "message": cause.message,
+    })
+}
