@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleet::Fleet;
+use fleet::inputs::Form;
 use fleet::log::{Batch, RevisionRecord};
 use fleet::operation::Operation;
 use fleet::snapshot::Poll;
@@ -45,13 +46,15 @@ fn replies(fleet: &Fleet) -> Vec<Vec<u8>> {
     let mut replies = Vec::new();
     for kind in fleet.kinds().definitions() {
         let path = kind.path.as_deref().expect("a definition has a path");
-        replies.extend(names.iter().map(|dns| reply(fleet, dns, path)));
+        for form in [Form::Plain, Form::Marked] {
+            replies.extend(names.iter().map(|dns| reply(fleet, dns, path, form)));
+        }
     }
     replies
 }
 
-fn reply(fleet: &Fleet, dns: &str, path: &str) -> Vec<u8> {
-    let Poll::Reply(reply) = fleet.poll(dns, path) else {
+fn reply(fleet: &Fleet, dns: &str, path: &str, form: Form) -> Vec<u8> {
+    let Poll::Reply(reply) = fleet.named(dns).poll(path, form) else {
         panic!("no reply for {dns}/{path}");
     };
     let bytes = reply.identity().to_vec();

@@ -10,7 +10,7 @@ use super::merge::Part;
 /// The field of an input that holds its mark, as `{"input": "…"}`.
 pub(crate) const DESIRED: &str = "desired";
 /// What a mark adds to an input: `"desired":{"input":"0123456789abcdef"},`.
-pub(super) const MARK_BYTES: usize = 39;
+pub(crate) const MARK_BYTES: usize = 39;
 
 /// The digest of one input. The same input of the same kind has the same mark on every cluster, replica and revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,20 +29,16 @@ pub fn mark(path: &str, plain_input: &str) -> Mark {
     ))
 }
 
-/// Appends an input with its mark. False if it cannot have one: it is from a store that was written before `desired` was a
-/// reserved name, and has a field of that name.
-pub(super) fn write_marked(input: Part<'_>, mark: Mark, out: &mut String) -> bool {
-    let Part::Object(mut fields) = input else {
-        input.write(out);
-        return false;
-    };
-    let place = fields.binary_search_by_key(&DESIRED, |(name, _)| name);
+/// Appends an input with its mark. One that has a field `desired` stays as it is: its kind is from before the name was reserved.
+pub(super) fn write_marked(input: Part<'_>, mark: Mark, out: &mut String) {
     let mark = mark.to_string();
-    if let Err(place) = place {
+    let mut input = input;
+    if let Part::Object(fields) = &mut input
+        && let Err(place) = fields.binary_search_by_key(&DESIRED, |(name, _)| name)
+    {
         fields.insert(place, (DESIRED, Part::Object(vec![("input", Part::Text(&mark))])));
     }
-    Part::Object(fields).write(out);
-    place.is_err()
+    input.write(out);
 }
 
 /// As 16 hexadecimal digits, in lower case.
@@ -97,17 +93,17 @@ mod tests {
         for names in [&["id"][..], &["cluster", "id"], &["a", "b"]] {
             let plain = fields(names).to_text();
             let mut marked = String::new();
-            assert!(write_marked(fields(names), Mark(7), &mut marked));
+            write_marked(fields(names), Mark(7), &mut marked);
             assert_eq!(marked.len(), plain.len() + MARK_BYTES);
         }
         let mut marked = String::new();
-        assert!(write_marked(fields(&["cluster", "id"]), Mark(7), &mut marked));
+        write_marked(fields(&["cluster", "id"]), Mark(7), &mut marked);
         assert_eq!(
             marked,
             r#"{"cluster":"x","desired":{"input":"0000000000000007"},"id":"x"}"#
         );
         let mut own = String::new();
-        assert!(!write_marked(fields(&["desired", "id"]), Mark(7), &mut own));
+        write_marked(fields(&["desired", "id"]), Mark(7), &mut own);
         assert_eq!(own, r#"{"desired":"x","id":"x"}"#);
     }
 }

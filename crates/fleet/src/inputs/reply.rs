@@ -35,31 +35,25 @@ pub struct Reply {
     pub size: usize,
     /// Whether an input is turned on.
     pub active: bool,
+    /// The form that was asked for.
+    pub form: Form,
 }
 
 impl Reply {
-    /// The plain form.
+    /// A reply in the plain form.
     pub fn new(body: &str) -> Self {
-        let etag = Etag::of_bytes(body.as_bytes());
-        Reply::with_etags(body, etag, etag)
-    }
-
-    /// The marked form. `plain` is the ETag of the plain one.
-    pub(super) fn marked(body: &str, plain: Etag) -> Self {
-        Reply::with_etags(body, Etag::of_bytes(body.as_bytes()), plain)
-    }
-
-    fn with_etags(body: &str, etag: Etag, plain: Etag) -> Self {
         let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::new(6));
         encoder.write_all(body.as_bytes()).expect("writing to memory");
         let mut gzip = encoder.finish().expect("writing to memory");
         gzip.shrink_to_fit();
+        let etag = Etag::of_bytes(body.as_bytes());
         Reply {
             etag,
-            plain,
+            plain: etag,
             gzip: gzip.into(),
             size: body.len(),
             active: false,
+            form: Form::Plain,
         }
     }
 

@@ -12,24 +12,24 @@ use crate::inputs::{Breach, Form, Reply};
 /// (`arc_swap` would do as well, but dropping such a cell writes to memory of every thread, and a changed definition drops the
 /// cells of all its users.)
 #[derive(Debug, Default)]
-pub(super) struct Cell(RwLock<Option<Cached>>);
+pub(super) struct Cell(RwLock<Option<Made>>);
 
-#[derive(Clone, Debug)]
-struct Cached {
-    form: Form,
-    outcome: Result<Reply, Breach>,
-}
+/// What breaks the contract does so in both forms.
+type Made = Result<Reply, Breach>;
 
 impl Cell {
     /// What was made in this form.
-    pub(super) fn get(&self, form: Form) -> Option<Result<Reply, Breach>> {
-        self.look(|cached| (cached.form == form).then(|| cached.outcome.clone()))
+    pub(super) fn get(&self, form: Form) -> Option<Made> {
+        self.look(|made| match made {
+            Ok(reply) if reply.form != form => None,
+            made => Some(made.clone()),
+        })
     }
 
     /// The ETag of the plain form, whichever form is here, and whether an input is turned on.
     pub(super) fn outline(&self) -> Option<Result<(Etag, bool), Breach>> {
         let outline = |reply: &Reply| (reply.plain, reply.active);
-        self.look(|cached| Some(cached.outcome.as_ref().map(outline).map_err(Breach::clone)))
+        self.look(|made| Some(made.as_ref().map(outline).map_err(Breach::clone)))
     }
 
     pub(super) fn is_filled(&self) -> bool {
@@ -37,22 +37,22 @@ impl Cell {
     }
 
     /// Keeps what was made, in place of what was here.
-    pub(super) fn fill(&self, form: Form, outcome: &Result<Reply, Breach>) {
-        let outcome = outcome.clone();
-        if let Ok(mut cached) = self.0.try_write() {
-            *cached = Some(Cached { form, outcome });
+    pub(super) fn fill(&self, made: &Made) {
+        let made = made.clone();
+        if let Ok(mut kept) = self.0.try_write() {
+            *kept = Some(made);
         }
     }
 
-    fn look<T>(&self, read: impl FnOnce(&Cached) -> Option<T>) -> Option<T> {
-        let cached = self.0.try_read().ok()?;
-        cached.as_ref().and_then(read)
+    fn look<T>(&self, read: impl FnOnce(&Made) -> Option<T>) -> Option<T> {
+        let kept = self.0.try_read().ok()?;
+        kept.as_ref().and_then(read)
     }
 }
 
 impl Clone for Cell {
     fn clone(&self) -> Self {
-        Cell(RwLock::new(self.look(|cached| Some(cached.clone()))))
+        Cell(RwLock::new(self.look(|made| Some(made.clone()))))
     }
 }
 
@@ -66,6 +66,7 @@ mod tests {
         assert!(!cell.is_filled());
         let plain = Ok(Reply::new("plain"));
         let marked = Ok(Reply {
+            form: Form::Marked,
             plain: Etag::of_bytes(b"plain"),
             ..Reply::new("marked")
         });
@@ -74,7 +75,7 @@ mod tests {
             (Form::Plain, Form::Marked, &plain),
             (Form::Marked, Form::Plain, &marked),
         ] {
-            cell.fill(form, outcome);
+            cell.fill(outcome);
             assert_eq!(etag(form), Some(outcome.as_ref().unwrap().etag));
             assert_eq!(etag(other), None);
             assert_eq!(cell.outline(), Some(Ok((Etag::of_bytes(b"plain"), false))));
@@ -86,20 +87,23 @@ mod tests {
     #[test]
     fn a_busy_cell_counts_as_empty_and_readers_share_it() {
         let cell = Cell::default();
-        cell.fill(Form::Plain, &Ok(Reply::new("a")));
+        cell.fill(&Ok(Reply::new("a")));
         let writer = cell.0.write().unwrap();
         assert!(cell.get(Form::Plain).is_none());
         assert!(!cell.clone().is_filled());
         drop(writer);
         let reader = cell.0.read().unwrap();
         assert!(cell.get(Form::Plain).is_some());
-        cell.fill(Form::Marked, &Ok(Reply::new("b")));
+        cell.fill(&Err(Breach::TooMany(0)));
         drop(reader);
-        assert!(cell.get(Form::Plain).is_some(), "what is being read stays");
+        assert!(cell.get(Form::Plain).unwrap().is_ok(), "what is being read stays");
+        cell.fill(&Err(Breach::TooMany(0)));
+        assert!(cell.get(Form::Plain).unwrap().is_err() && cell.get(Form::Marked).unwrap().is_err());
     }
 
+    /// A fleet of a million clusters has millions of them.
     #[test]
     fn a_cell_is_small() {
-        assert!(size_of::<Cell>() <= 112, "{}", size_of::<Cell>());
+        assert!(size_of::<Cell>() <= 96, "{}", size_of::<Cell>());
     }
 }

@@ -10,7 +10,7 @@ use super::cluster::List;
 use super::{Cluster, Definitions, Fleet, lower_case};
 use crate::damage::Damage;
 use crate::document::Etag;
-use crate::inputs::{self, Body, Breach, Form, MAX_INPUTS, MAX_REPLY_BYTES, Mark, Reply};
+use crate::inputs::{self, Body, Breach, Form, MARK_BYTES, MAX_INPUTS, MAX_REPLY_BYTES, Mark, Reply};
 use crate::kind::{KINDS, Kind, PROFILES};
 
 /// The answer to a poll, or `Poll<Bytes>` for one who only looks: the body.
@@ -166,8 +166,8 @@ impl Fleet {
     fn reply(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Reply, Breach>> {
         let (list, definitions) = self.list(cluster, kind)?;
         let made = list.reply.get(form).unwrap_or_else(|| {
-            let made = Body::new(kind, cluster, definitions, form).map(Body::into_reply);
-            list.reply.fill(form, &made);
+            let made = Body::new(kind, cluster, definitions, form).map(|body| body.to_reply());
+            list.reply.fill(&made);
             made
         });
         Some(made)
@@ -199,7 +199,7 @@ impl Fleet {
         let block =
             PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len() + labels) + kind.carried_len();
         let own = cluster.document().body.as_str().len() + cluster.merged_profiles().bytes(kind);
-        let bound = list.count * (definitions.longest + block) + inputs::mark_bytes(list.count) + own + 64;
+        let bound = list.count * (definitions.longest + block) + list.count * MARK_BYTES + own + 64;
         if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
             return None;
         }

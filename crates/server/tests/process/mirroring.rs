@@ -111,8 +111,10 @@ fn assert_same(origin: &Server, mirror: &Server) {
         "/api/v2/flux/clusters?shard=0/2".to_owned(),
     ];
     for name in &names {
-        let of_kind = kinds.iter().chain([&"unknown"]);
-        paths.extend(of_kind.map(|kind| format!("/api/v2/flux/clusters/{name}/{kind}")));
+        for kind in kinds.iter().chain([&"unknown"]) {
+            let path = format!("/api/v2/flux/clusters/{name}/{kind}");
+            paths.extend([format!("{path}?marked=true"), path]);
+        }
     }
     for path in paths {
         for headers in [&[][..], &[("accept-encoding", "gzip")][..]] {
