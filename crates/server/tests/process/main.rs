@@ -10,6 +10,7 @@ mod shell;
 mod configuration;
 mod damage;
 mod durability;
+mod evidence;
 mod healthcheck;
 mod https;
 mod identity;
