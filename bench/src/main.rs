@@ -9,6 +9,7 @@ mod replicas;
 mod report;
 mod scale;
 mod server;
+mod status;
 mod tls;
 mod yardstick;
 
@@ -88,6 +89,8 @@ enum Part {
     Writers,
     Replicas,
     HeavyReads,
+    Status,
+    StatusMillion,
 }
 
 #[tokio::main]

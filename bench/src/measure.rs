@@ -46,7 +46,7 @@ impl Fleet {
 /// Takes the figures, one part after the other.
 pub(crate) struct Bench<'a> {
     pub(crate) turns: usize,
-    turn: Duration,
+    pub(crate) turn: Duration,
     pub(crate) dir: &'a Path,
     pub(crate) report: Report,
 }
@@ -97,6 +97,12 @@ impl<'a> Bench<'a> {
         }
         if wanted(Part::IdentityMemory) {
             self.identity_memory(binary).await?;
+        }
+        if wanted(Part::Status) {
+            self.status(binary, FLEET).await?;
+        }
+        if wanted(Part::StatusMillion) {
+            self.status(binary, 1_000_000).await?;
         }
         let parts = [Part::Memory, Part::Polls, Part::Identities, Part::Tls, Part::Writers];
         if !parts.into_iter().any(&wanted) {
@@ -363,7 +369,7 @@ async fn start(binary: &Path, fleet: &Fleet) -> Result<(Server, usize)> {
     Ok((server, size))
 }
 
-async fn sample((server, loads): &(&Server, Vec<Load>), duration: Duration, turn: usize) -> Result<Sample> {
+pub(crate) async fn sample((server, loads): &(&Server, Vec<Load>), duration: Duration, turn: usize) -> Result<Sample> {
     let before = server.cpu_seconds()?;
     let others = other_cpu_seconds(server)?;
     let running: Vec<_> = loads
