@@ -12,6 +12,7 @@ mod right;
 mod source;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -29,7 +30,7 @@ use fleet::identity::is_mistyped;
 #[derive(Clone, Debug)]
 pub struct Actor {
     /// Its name in the log.
-    pub name: Arc<str>,
+    pub name: Name,
     pub role: Role,
     /// The identity, unless the token is one of the environment.
     pub identity: Option<Arc<Identity>>,
@@ -37,6 +38,24 @@ pub struct Actor {
     pub expires_at: Option<Time>,
     /// Whom its JWT names.
     pub subject: Option<Arc<str>>,
+}
+
+/// The name of a caller in the log. Most calls are polls of clusters: their names are put together only where they are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// As it is.
+    Plain(Arc<str>),
+    /// The id of a cluster.
+    Cluster(Arc<str>),
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Name::Plain(name) => f.write_str(name),
+            Name::Cluster(id) => write!(f, "{CLUSTER_PREFIX}{id}"),
+        }
+    }
 }
 
 /// Why a caller is not known.
@@ -117,7 +136,7 @@ impl Actor {
         let digest = Token::digest_of(token);
         if let Some(owner) = environment.owner(&digest) {
             return Ok(Actor {
-                name: owner.name,
+                name: Name::Plain(owner.name),
                 role: owner.role,
                 identity: None,
                 expires_at: None,
@@ -133,14 +152,14 @@ impl Actor {
                 Some(Some(Ok(verified))) => Actor::of_claims(fleet, &verified)?,
             },
             Some(Holder::Cluster { cluster, expires_at }) => Actor {
-                name: [CLUSTER_PREFIX, cluster].concat().into(),
+                name: Name::Cluster(cluster.clone()),
                 role: Role::Cluster,
                 identity: None,
                 expires_at,
                 subject: None,
             },
             Some(Holder::Named { identity, expires_at }) => Actor {
-                name: identity.id.clone(),
+                name: Name::Plain(identity.id.clone()),
                 role: identity.role,
                 identity: Some(identity.clone()),
                 expires_at: [expires_at, identity.expires_at].into_iter().flatten().min(),
@@ -161,7 +180,7 @@ impl Actor {
                 Err(Unknown::Ended(identity.id.clone()))
             }
             Claimed::By(identity) => Ok(Actor {
-                name: format!("{}/{name}", identity.id).into(),
+                name: Name::Plain(format!("{}/{name}", identity.id).into()),
                 role: identity.role,
                 identity: Some(identity.clone()),
                 expires_at: identity.expires_at.into_iter().chain([verified.expires_at()]).min(),
@@ -201,14 +220,14 @@ impl Actor {
         };
         let cluster = cluster.or_else(earlier);
         let cluster = cluster.map(|cluster| Actor {
-            name: format!("{CLUSTER_PREFIX}{cluster}").into(),
+            name: Name::Cluster(cluster),
             role: Role::Cluster,
             identity: None,
             expires_at: None,
             subject: None,
         });
         let named = fleet.identities().with_certificate(dns).map(|identity| Actor {
-            name: identity.id.clone(),
+            name: Name::Plain(identity.id.clone()),
             role: identity.role,
             identity: Some(identity.clone()),
             expires_at: identity.expires_at,
@@ -219,7 +238,10 @@ impl Actor {
 
     /// The id of the cluster, if it is one.
     pub fn cluster(&self) -> Option<&str> {
-        fleet::identity::cluster_of(&self.name).filter(|_| self.role == Role::Cluster)
+        match &self.name {
+            Name::Cluster(id) => Some(id),
+            Name::Plain(_) => None,
+        }
     }
 
     /// How far its writes may reach.

@@ -198,7 +198,7 @@ pub async fn whoami(caller: Caller) -> Reply {
     let identity = actor.identity.as_ref();
     let scope = identity.and_then(|identity| identity.scope.as_ref());
     let mut body = json!({
-        "id": actor.name,
+        "id": actor.name.to_string(),
         "role": actor.role,
         "scope": scope,
         "expires_at": actor.expires_at,

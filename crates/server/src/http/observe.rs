@@ -54,8 +54,8 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let reported = response.extensions().get::<Reported>();
     let refused = reported.and_then(|problem| problem.actor.as_deref());
-    let actor = response.extensions().get::<Actor>().map(|actor| &*actor.name);
-    let actor = actor.or(refused).unwrap_or("-");
+    let actor = response.extensions().get::<Actor>().map(|actor| actor.name.to_string());
+    let actor = actor.as_deref().or(refused).unwrap_or("-");
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     let shown = id.to_str().unwrap_or_default();
     let problem = reported.map(|problem| problem.name);
@@ -122,7 +122,7 @@ pub async fn authenticate(State(http): State<Http>, mut request: Request, next: 
     request.extensions_mut().insert(actor.clone());
     let mut response = next.run(request).await;
     // The client does not know the name of its token, which is what the log has.
-    if let Ok(name) = HeaderValue::from_str(&actor.name) {
+    if let Ok(name) = HeaderValue::from_str(&actor.name.to_string()) {
         response.headers_mut().insert("x-actor", name);
     }
     response.extensions_mut().insert(actor);

@@ -2,6 +2,7 @@
 //! router: one function answers them, from the token to the log line.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -68,9 +69,9 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let actor = match &actor {
+    let actor: &dyn Display = match &actor {
         Ok(actor) => &actor.name,
-        Err(problem) => problem.actor().unwrap_or("-"),
+        Err(problem) => &problem.actor().unwrap_or("-"),
     };
     let client = || client_address(request.extensions(), headers, &app.trusted_proxies);
     let refused = refused.map(|id| (id, client()));
@@ -85,16 +86,16 @@ fn log<B>(
     status: StatusCode,
     elapsed: Duration,
     refused: Option<(HeaderValue, Option<IpAddr>)>,
-    actor: &str,
+    actor: &dyn Display,
 ) {
     let (method, path, status) = (request.method(), request.uri().path(), status.as_u16());
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     if let Some((id, client)) = refused {
         let (id, client) = (id.to_str().unwrap_or_default(), client.map(tracing::field::display));
-        tracing::info!(%method, path, status, milliseconds, request_id = id, actor, client, "poll refused");
+        tracing::info!(%method, path, status, milliseconds, request_id = id, %actor, client, "poll refused");
     } else {
         let id = || request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
-        tracing::debug!(%method, path, status, milliseconds, request_id = id(), actor, "poll");
+        tracing::debug!(%method, path, status, milliseconds, request_id = id(), %actor, "poll");
     }
 }
 

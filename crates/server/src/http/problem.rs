@@ -113,7 +113,7 @@ impl Problem {
     /// Names who was refused, for the log.
     #[must_use]
     pub fn of(mut self, actor: &Actor) -> Self {
-        self.more.get_or_insert_default().actor = Some(actor.name.clone());
+        self.more.get_or_insert_default().actor = Some(actor.name.to_string().into());
         self
     }
 
