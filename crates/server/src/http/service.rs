@@ -40,6 +40,12 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
         body["revision"] = json!(revision);
         body["age_seconds"] = age.as_secs().into();
     }
+    if let Some(detail) = status.stopped() {
+        body["status"] = "stopped".into();
+        body["detail"] = format!("the store cannot be followed, and the last snapshot is served: {detail}").into();
+        body["revision"] = json!(revision);
+        body["age_seconds"] = age.as_secs().into();
+    }
     if let Some(damage) = app.fleet().damage() {
         body["status"] = "damaged".into();
         body["damaged_rows"] = damage.count().into();

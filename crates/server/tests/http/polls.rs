@@ -751,3 +751,32 @@ async fn head_is_answered_like_get() {
         assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
     }
 }
+
+/// A later release may write what this one does not know. It must not be served without that.
+#[tokio::test]
+async fn a_revision_that_cannot_be_followed_leaves_the_last_snapshot_and_ready_says_why() {
+    let app = TestApp::start().await;
+    let before = app.poll(DEMO_DNS, "namespaces").await.expect(200).body;
+    let change = Change {
+        kind: "from_the_future".into(),
+        id: "x".into(),
+        before: None,
+        after: Some(Json::new(&json!({"id": "x"}))),
+        origin: None,
+        unique: None,
+        keeps_unique: false,
+    };
+    let batch = Batch {
+        changes: vec![change],
+        ..Batch::default()
+    };
+    app.store.commit(app.app.fleet().head(), &[batch]).await.unwrap();
+    until("it stops following", || app.app.status().stopped().is_some()).await;
+    let ready = app.get("/ready").without_token().await.expect(200).json();
+    assert_eq!((&ready["status"], &ready["revision"]), (&json!("stopped"), &json!(1)));
+    assert!(ready["detail"].as_str().unwrap().contains("from_the_future"), "{ready}");
+    assert_eq!(app.poll(DEMO_DNS, "namespaces").await.expect(200).body, before);
+    app.patch(format!("/clusters/{DEMO}"), &json!({"labels": {"a": "b"}}))
+        .await
+        .expect(503);
+}

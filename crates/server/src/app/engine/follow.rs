@@ -144,7 +144,10 @@ impl Task {
                 self.mark_available();
                 self.serve(Arc::new(fleet));
             }
-            Ok(Err(detail)) => error!(detail, "the stored fleet cannot be loaded: keeping the last snapshot"),
+            Ok(Err(detail)) => {
+                error!(detail, "the stored fleet cannot be loaded: keeping the last snapshot");
+                self.status.stop(detail);
+            }
             Err(_) => error!("loading the store panicked: keeping the last snapshot"),
         }
     }

@@ -1,6 +1,7 @@
 //! The connection between the snapshot and the store: whether the store answers, and how old the snapshot is.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often an idle engine confirms with the store that the snapshot is current.
@@ -20,6 +21,8 @@ pub struct Status {
     called: AtomicU64,
     /// Whether the last store call failed.
     unavailable: AtomicBool,
+    /// Why this process does not follow the store any more, although the store answers.
+    stopped: Mutex<Option<String>>,
 }
 
 impl Status {
@@ -32,6 +35,7 @@ impl Status {
             confirmed: AtomicU64::new(0),
             called: AtomicU64::new(0),
             unavailable: AtomicBool::new(age.is_some()),
+            stopped: Mutex::default(),
         };
         if age.is_none() {
             status.confirm();
@@ -66,7 +70,22 @@ impl Status {
 
     /// Records that the snapshot is current.
     pub(super) fn confirm(&self) {
+        *self.reason() = None;
         self.confirmed.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// Records that the store holds what this process cannot serve, such as what a later release wrote.
+    pub(super) fn stop(&self, detail: String) {
+        *self.reason() = Some(detail);
+    }
+
+    /// Why this process does not follow the store any more. None: it does.
+    pub fn stopped(&self) -> Option<String> {
+        self.reason().clone()
+    }
+
+    fn reason(&self) -> MutexGuard<'_, Option<String>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the running store call takes too long. The limit is shorter if the store was unavailable before.

@@ -14,14 +14,16 @@ pub fn health(_: &Kinds) -> Operation {
 pub fn ready(_: &Kinds) -> Operation {
     let damaged =
         "If the store is damaged: how many rows are not what was written. Polls that may depend on them get 503.";
-    let revision = "The revision that is served. While the store is unavailable, and on a mirror.";
-    let age = "How long ago it was confirmed as current. While the store is unavailable, and on a mirror.";
+    let revision = "The revision that is served. While the store is unavailable or not followed, and on a mirror.";
+    let age =
+        "How long ago it was confirmed as current. While the store is unavailable or not followed, and on a mirror.";
     let mirror = json!({
         "standing": {"type": "string", "enum": ["current", "behind", "away", "refused"]},
         "origin_revision": described("The last known revision of the origin.", integer()),
     });
     let properties = json!({
-        "status": {"type": "string", "enum": ["ok", "damaged"]},
+        "status": {"type": "string", "enum": ["ok", "damaged", "stopped"]},
+        "detail": described("If this process does not follow the store any more: why. A later release may have written to it.", text()),
         "damaged_rows": described(damaged, integer()),
         "revision": described(revision, integer()),
         "age_seconds": described(age, integer()),
