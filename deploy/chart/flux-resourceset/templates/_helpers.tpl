@@ -40,6 +40,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty if there are tokens of the environment. Without them, callers are known by OpenID Connect, by certificates, or as identities. */}}
+{{- define "flux-resourceset.tokens" -}}
+{{- if or .Values.tokens.existingSecret .Values.tokens.read .Values.tokens.write -}}true{{- end -}}
+{{- end -}}
+
 {{- define "flux-resourceset.tokensSecret" -}}
 {{ .Values.tokens.existingSecret | default (printf "%s-tokens" (include "flux-resourceset.fullname" .)) }}
 {{- end -}}
@@ -101,7 +106,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if or $values.tokens.read $values.tokens.write -}}
 {{- fail "\n\nSet tokens.existingSecret, or tokens.read and tokens.write, not both." -}}
 {{- end -}}
-{{- else -}}
+{{- else if or $values.tokens.read $values.tokens.write (not (or $values.oidc.issuer (include "flux-resourceset.clientCA" .))) -}}
 {{- $_ := required "\n\ntokens.read is required: what clusters and readers send (openssl rand -hex 32), or tokens.existingSecret." (trim $values.tokens.read) -}}
 {{- $_ := required "\n\ntokens.write is required: what operators and CI send (openssl rand -hex 32), or tokens.existingSecret." (trim $values.tokens.write) -}}
 {{- if eq (trim $values.tokens.read) (trim $values.tokens.write) -}}
