@@ -7,13 +7,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
     ("gotemplate", &[]),
     ("resourceset", &["gotemplate"]),
     ("flux-resourceset", &["fleet", "store", "resourceset"]),
     ("flux-resourceset-cli", &["fleet", "resourceset"]),
+    ("flux-resourceset-reporter", &[]),
     ("fuzzing", &["fleet", "store", "resourceset", "flux-resourceset"]),
     ("bench", &TESTING),
     ("soak", &["bench", "pgtest"]),
