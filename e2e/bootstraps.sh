@@ -24,5 +24,7 @@ bootstrap plain-http --url http://fleet.example.com --interval 30s
 bootstrap authority --url "$https" --ca-file "$work/tls.pem" --source oci://ghcr.io/acme/manifests:v1 --flux-instance
 bootstrap certificate --url "$https" --ca-file "$work/tls.pem" --cert-file "$work/tls.pem" --key-file "$work/tls.key" \
   --source oci://ghcr.io/acme/manifests
+bootstrap evidence --url "$https" --reporter --nudge --notifications --flux-instance
+bootstrap evidence-certificate --url "$https" --cert-file "$work/tls.pem" --key-file "$work/tls.key" --reporter --notifications
 bootstrap dry-run --url "$https" --dry-run
 grep -q network-policies "$out/bootstrap-token.yaml" || { echo "the provider of an added kind is missing" >&2; exit 1; }

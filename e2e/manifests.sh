@@ -42,6 +42,18 @@ for file in "$out/registration.yaml" k8s/base/cluster-identity.yaml k8s/registra
   echo ---
 done >"$out/renderings/k8s-registration-with-identity.yaml"
 repository=$(realpath --relative-to "$out/overlays/autoscaled" .)
+# The reporter, without and with the nudge, with the identity that it reads; notifications with their Secret.
+mv "$out/renderings/k8s-reporter.yaml" "$out/reporter.yaml"
+{ cat "$out/reporter.yaml"; echo ---; cat k8s/base/cluster-identity.yaml; } >"$out/renderings/k8s-reporter-with-identity.yaml"
+mkdir "$out/overlays/nudge"
+cat >"$out/overlays/nudge/kustomization.yaml" <<EOT
+resources: [$repository/k8s/reporter, identity.yaml]
+components: [$repository/k8s/reporter/nudge]
+EOT
+cp k8s/base/cluster-identity.yaml "$out/overlays/nudge/identity.yaml"
+build k8s-reporter-nudge "$out/overlays/nudge"
+grep -q NUDGE "$out/renderings/k8s-reporter-nudge.yaml" || { echo "the component of the nudge changes nothing" >&2; exit 1; }
+cp k8s/notifications/notifications.example.yaml "$out/renderings/k8s-notifications-secret.yaml"
 cat >"$out/overlays/autoscaled/kustomization.yaml" <<EOT
 resources: [$repository/deploy/kustomize/production]
 components: [$repository/deploy/kustomize/autoscaling]

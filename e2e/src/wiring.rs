@@ -81,14 +81,18 @@ impl<'a> All<'a> {
                 text(&volume["persistentVolumeClaim"]["claimName"]),
             ));
             wanted.push(("ConfigMap", text(&volume["configMap"]["name"])));
-            wanted.push(("Secret", text(&volume["secret"]["secretName"])));
+            if volume["secret"]["optional"] != true {
+                wanted.push(("Secret", text(&volume["secret"]["secretName"])));
+            }
         }
         for container in list(&pod["containers"]) {
             for from in list(&container["envFrom"]) {
                 wanted.push(("ConfigMap", text(&from["configMapRef"]["name"])));
             }
             for variable in list(&container["env"]) {
-                wanted.push(("Secret", text(&variable["valueFrom"]["secretKeyRef"]["name"])));
+                let from = &variable["valueFrom"];
+                wanted.push(("Secret", text(&from["secretKeyRef"]["name"])));
+                wanted.push(("ConfigMap", text(&from["configMapKeyRef"]["name"])));
             }
         }
         wanted.retain(|(_, name)| !name.is_empty());
@@ -196,9 +200,11 @@ mod tests {
         let volumes = json!([
             {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
             {"name": "tokens", "secret": {"secretName": "flux-api-tokens"}},
-            {"name": "more", "configMap": {"name": "my-kinds"}}
+            {"name": "more", "configMap": {"name": "my-kinds"}},
+            {"name": "tls", "secret": {"secretName": "absent", "optional": true}}
         ]);
-        let containers = json!([{"name": "a", "ports": [{"name": "http", "containerPort": 8080}]}]);
+        let env = json!([{"name": "DNS", "valueFrom": {"configMapKeyRef": {"name": "my-identity", "key": "DNS"}}}]);
+        let containers = json!([{"name": "a", "ports": [{"name": "http", "containerPort": 8080}], "env": env}]);
         let template = json!({"metadata": {"labels": {"app": "a", "tier": "x"}}, "spec": {"volumes": volumes, "containers": containers}});
         vec![
             json!({"kind": "Deployment", "metadata": {"name": "a"}, "spec": {"template": template}}),
@@ -236,6 +242,11 @@ mod tests {
         assert_eq!(
             broken(0, "/spec/template/spec/volumes/2/configMap/name", "kinds"),
             ["Deployment a: there is no ConfigMap kinds"]
+        );
+        let variable = "/spec/template/spec/containers/0/env/0/valueFrom/configMapKeyRef/name";
+        assert_eq!(
+            broken(0, variable, "identity"),
+            ["Deployment a: there is no ConfigMap identity"]
         );
         assert_eq!(
             broken(2, "/spec/ports/0/targetPort", "web"),

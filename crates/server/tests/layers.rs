@@ -166,6 +166,44 @@ fn the_toolchain_is_the_same_everywhere() {
     assert!(read("Dockerfile").contains(&image), "Dockerfile: expected {image}");
 }
 
+/// The context of an image build has every file that is compiled into a program.
+#[test]
+fn the_image_can_be_built_from_its_context() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap();
+    let ignored = std::fs::read_to_string(root.join(".dockerignore")).unwrap();
+    let kept: Vec<&str> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    let mut included = 0;
+    for file in rust_files(&root.join("crates")) {
+        let is = |name: &str| file.components().any(|part| part.as_os_str() == name);
+        // Tests, and the crate that no program uses.
+        if !is("src") || is("fuzzing") {
+            continue;
+        }
+        let content = std::fs::read_to_string(&file).unwrap();
+        // Tests at the end of a file are not built.
+        let content = content.split("#[cfg(test)]").next().unwrap();
+        for name in content
+            .split("include_str!(\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+        {
+            let path = file.parent().unwrap().join(name).canonicalize().unwrap();
+            let path = path.strip_prefix(&root).unwrap();
+            assert!(
+                kept.iter().any(|kept| path.starts_with(kept)),
+                ".dockerignore leaves out {}, which {} needs",
+                path.display(),
+                file.display()
+            );
+            included += 1;
+        }
+    }
+    assert!(included > 10, "{included}");
+}
+
 /// Each walk of ARCHITECTURE.md names files that exist, and each of them once: a reader follows it without a step back.
 #[test]
 fn the_walks_name_each_file_once() {

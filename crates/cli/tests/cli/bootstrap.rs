@@ -116,6 +116,80 @@ fn a_kind_that_is_added_has_a_provider_and_the_template_of_the_server() {
 }
 
 #[test]
+fn the_reporter_and_notifications() {
+    let world = World::demo();
+    let told = world.transcript(&[
+        &format!("{BOOTSTRAP} --reporter -o name | tail -n 4"),
+        &format!("{BOOTSTRAP} --reporter --nudge --notifications -o name | tail -n 9"),
+        &format!("{BOOTSTRAP} --nudge"),
+        &format!("{BOOTSTRAP} --reporter --notifications -o out && ls -l out | awk 'NR > 1 {{print $1, $NF}}'"),
+    ]);
+    insta::with_settings!({omit_expression => true}, { insta::assert_snapshot!(tidy(&told)) });
+
+    let all = objects(
+        &world,
+        &format!("{BOOTSTRAP} --reporter --notifications --flux-instance"),
+    );
+    let token = object(&all, "Secret", "internal-api-token")["stringData"]["token"]
+        .as_str()
+        .unwrap();
+    let events = object(&all, "Secret", "flux-resourceset-events");
+    assert_eq!(
+        events["stringData"],
+        json!({"headers": format!("Authorization: Bearer {token}\n")})
+    );
+    let provider = object(&all, "Provider", "flux-resourceset");
+    let url = "https://fleet.example.com/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/events";
+    assert_eq!(provider["spec"]["address"], url);
+    assert_eq!(
+        provider["spec"]["secretRef"],
+        json!({"name": "flux-resourceset-events"})
+    );
+    let components = &object(&all, "FluxInstance", "flux")["spec"]["components"];
+    assert!(
+        components
+            .as_array()
+            .unwrap()
+            .contains(&"notification-controller".into()),
+        "{components}"
+    );
+    let container = |all: &[Value]| {
+        object(all, "Deployment", "flux-resourceset-reporter")["spec"]["template"]["spec"]["containers"][0].clone()
+    };
+    let image = concat!("ghcr.io/example/flux-resourceset-reporter:", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container(&all)["image"], image);
+    assert!(!container(&all).to_string().contains("NUDGE"));
+    let can_patch = |all: &[Value]| {
+        all.iter()
+            .any(|object| object["kind"] == "Role" && object.to_string().contains("patch"))
+    };
+    assert!(!can_patch(&all), "only the nudge needs to patch");
+
+    let all = objects(
+        &world,
+        &format!("{BOOTSTRAP} --reporter --nudge --reporter-image registry.example/reporter:v1"),
+    );
+    assert_eq!(container(&all)["image"], "registry.example/reporter:v1");
+    let env = container(&all)["env"].as_array().unwrap().clone();
+    assert_eq!(env.last().unwrap(), &json!({"name": "NUDGE", "value": "true"}));
+    assert!(can_patch(&all));
+
+    // A cluster with a client certificate shows it instead of a token.
+    let authority = Authority::new();
+    world.file("ca.pem", &authority.0.pem());
+    authority.sign(&world, "own", "demo-cluster-01.k8s.example.com");
+    let own = "--ca-file ca.pem --cert-file own.pem --key-file own.key --notifications";
+    let all = objects(&world, &format!("{BOOTSTRAP} {own}"));
+    let provider = object(&all, "Provider", "flux-resourceset");
+    assert_eq!(provider["spec"]["certSecretRef"], json!({"name": "internal-api-tls"}));
+    assert!(provider["spec"].get("secretRef").is_none(), "{provider}");
+    assert!(
+        all.iter()
+            .all(|object| object["metadata"]["name"] != "flux-resourceset-events")
+    );
+}
+
+#[test]
 fn certificates() {
     let world = World::demo();
     let authority = Authority::new();

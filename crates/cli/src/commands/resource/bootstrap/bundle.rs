@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::evidence;
 use super::trust::Trust;
 use crate::error::Failure;
 use crate::session::text;
@@ -13,7 +14,7 @@ pub(super) const NAMESPACE: &str = "flux-system";
 /// The Secret with the token, as the shipped providers name it.
 const TOKEN: &str = "internal-api-token";
 /// The Secret with certificates.
-const TLS: &str = "internal-api-tls";
+pub(super) const TLS: &str = "internal-api-tls";
 const EVERY: &str = "fluxcd.controlplane.io/reconcileEvery";
 
 /// The shipped files that a bootstrap is made of.
@@ -75,6 +76,8 @@ pub(super) struct Bundle {
     pub(super) interval: Option<String>,
     pub(super) source: Option<Source>,
     pub(super) flux_instance: bool,
+    pub(super) notifications: bool,
+    pub(super) reporter: Option<evidence::Reporter>,
     providers: Vec<Value>,
     resource_sets: Vec<Value>,
     notes: Vec<String>,
@@ -98,6 +101,8 @@ impl Bundle {
             interval: None,
             source: None,
             flux_instance: false,
+            notifications: false,
+            reporter: None,
             providers: Vec::new(),
             resource_sets: Vec::new(),
             notes: Vec::new(),
@@ -198,16 +203,36 @@ impl Bundle {
                 .map(|secret| file("internal-api-tls.yaml", vec![secret])),
         );
         if self.flux_instance {
-            files.push(file("flux-instance.yaml", vec![parse(shipped::FLUX)?]));
+            files.push(file("flux-instance.yaml", vec![self.instance()?]));
         }
         let providers = self.providers.iter().map(|provider| self.paced(provider.clone()));
         files.push(file("providers.yaml", providers.collect()));
         files.push(file("resourcesets.yaml", self.resource_sets.clone()));
+        if self.notifications {
+            files.extend(evidence::notifications(
+                &self.url,
+                &self.dns,
+                self.token.as_deref(),
+                &self.trust,
+            )?);
+        }
+        if let Some(reporter) = &self.reporter {
+            files.push(file("reporter.yaml", reporter.objects()?));
+        }
         if let Some(source) = &self.source {
             files.push(file("source.yaml", vec![self.repository(source)?]));
             files.push(file("phone-home.yaml", vec![self.kustomization()?]));
         }
         Ok(files)
+    }
+
+    /// Flux, with the controller that notifications need.
+    fn instance(&self) -> Result<Value, Failure> {
+        let mut instance = parse(shipped::FLUX)?;
+        if let (true, Some(components)) = (self.notifications, instance["spec"]["components"].as_array_mut()) {
+            components.push("notification-controller".into());
+        }
+        Ok(instance)
     }
 
     fn paced(&self, mut provider: Value) -> Value {
@@ -250,11 +275,11 @@ impl Bundle {
     }
 }
 
-fn file(name: &'static str, objects: Vec<Value>) -> File {
+pub(super) fn file(name: &'static str, objects: Vec<Value>) -> File {
     File { name, objects }
 }
 
-fn parse(document: &str) -> Result<Value, Failure> {
+pub(super) fn parse(document: &str) -> Result<Value, Failure> {
     fleet::yaml::parse(document).map_err(Failure::refused)
 }
 

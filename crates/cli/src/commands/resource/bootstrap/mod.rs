@@ -1,6 +1,7 @@
 //! `cluster bootstrap`: everything that a new cluster applies to join the fleet.
 
 mod bundle;
+mod evidence;
 mod folder;
 mod trust;
 
@@ -13,6 +14,7 @@ use fleet::kind::CLUSTERS;
 use serde_json::{Value, json};
 
 use self::bundle::{Bundle, Source};
+use self::evidence::Reporter;
 use self::trust::Trust;
 use super::{Verb, id, id_arg};
 use crate::args::given;
@@ -34,12 +36,14 @@ pub(super) const VERB: Verb = Verb {
 const HELP: &str = "\
 The manifests are printed as YAML, or with -o DIR written to a folder that `kubectl apply -k DIR` accepts: the identity of the \
 cluster (ConfigMap), a new token of its own (Secret), a provider for every kind of the server, and the ResourceSets of the server. The \
-cluster needs Flux Operator; --flux-instance also installs the controllers of Flux. Each call issues another token: those of earlier \
+cluster needs Flux Operator; --flux-instance also installs the controllers of Flux. --reporter, or --notifications where Flux's \
+notification-controller runs, lets the API know what came of the inputs. Each call issues another token: those of earlier \
 calls stay valid, see `token list`.
 
 Examples:
   flux-resourceset-cli cluster bootstrap prod-1 --url https://fleet.example.com | kubectl apply -f -
   flux-resourceset-cli cluster bootstrap prod-1 --url https://fleet.example.com -o prod-1
+  flux-resourceset-cli cluster bootstrap prod-1 --url https://fleet.example.com --reporter --nudge -o prod-1
   flux-resourceset-cli cluster bootstrap prod-1 --dry-run --source oci://ghcr.io/acme/fleet:latest";
 
 #[derive(Args, Clone, Debug)]
@@ -74,6 +78,18 @@ struct BootstrapArgs {
     /// Also a FluxInstance, with which Flux Operator installs the controllers of Flux
     #[arg(long)]
     flux_instance: bool,
+    /// Also a Provider and an Alert: Flux's notification-controller, which must run, tells the API what failed and succeeded
+    #[arg(long)]
+    notifications: bool,
+    /// Also the reporter, which tells the API how every object is that came of its inputs
+    #[arg(long)]
+    reporter: bool,
+    /// The reporter has the cluster poll as soon as something changes; for that it may patch providers
+    #[arg(long, requires = "reporter")]
+    nudge: bool,
+    /// The image of the reporter
+    #[arg(long, value_name = "IMAGE", requires = "reporter", default_value = evidence::IMAGE, value_parser = given)]
+    reporter_image: String,
     /// The reason for the token; kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -130,6 +146,11 @@ fn run(session: &Session<'_>, _: &Kind, matches: &ArgMatches) -> Result<(), Fail
     bundle.interval.clone_from(&args.interval);
     bundle.source.clone_from(&args.source);
     bundle.flux_instance = args.flux_instance;
+    bundle.notifications = args.notifications;
+    bundle.reporter = args.reporter.then(|| Reporter {
+        image: args.reporter_image.clone(),
+        nudge: args.nudge,
+    });
     let paths: Vec<&str> = session
         .kinds()?
         .iter()
@@ -198,6 +219,9 @@ fn advise(session: &Session<'_>, args: &BootstrapArgs, bundle: &Bundle, url: &st
     }
     if url.starts_with("http://") {
         printer.note("note: the address is plain http, so tokens can be read on the way (`insecure: true`)");
+    }
+    if args.notifications {
+        printer.note("note: while notification-controller is down, Flux waits up to 15 s for each of its events");
     }
     for note in bundle.notes() {
         printer.note(&format!("note: {note}"));
