@@ -44,6 +44,7 @@ e2e: ## Test the life of a cluster with a real Kubernetes API and the real Flux,
 	scripts/go.sh
 	KUSTOMIZE=$$(scripts/go-tool.sh kustomize) KUBECTL=$$(e2e/kubectl.sh) cargo test --workspace --test cli -- --ignored kustomize
 	e2e/run.sh
+	e2e/reporter.sh
 	e2e/demo-test.sh
 
 manifests: ## Check every shipped manifest (k8s/, deploy/, the chart) by a dry run on a real Kubernetes API (builds as e2e does).

@@ -12,6 +12,7 @@ mod login;
 mod manifests;
 mod process;
 mod report;
+mod reporter;
 mod setup;
 mod shipped;
 mod signing;
@@ -66,9 +67,19 @@ enum What {
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let program = words.next();
-    // Another test on the same parts, with arguments of its own.
-    if words.next().is_some_and(|word| word == "manifests") {
-        return judge_manifests(&shipped::Args::parse_from(program.into_iter().chain(words)));
+    // Other tests on the same parts, with arguments of their own.
+    let word = words.next();
+    let rest = program.into_iter().chain(words);
+    match word.as_ref().and_then(|word| word.to_str()) {
+        Some("manifests") => {
+            let args = shipped::Args::parse_from(rest);
+            return alone("manifests", |folder| shipped::check(&args, folder));
+        }
+        Some("reporter") => {
+            let args = reporter::Args::parse_from(rest);
+            return alone("reporter", |folder| reporter::check(&args, folder));
+        }
+        _ => {}
     }
     let args = Args::parse();
     listen_for_interrupts();
@@ -93,13 +104,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn judge_manifests(args: &shipped::Args) -> ExitCode {
+/// Runs a test in a folder of its own.
+fn alone(name: &str, test: impl FnOnce(&Path) -> Result<()>) -> ExitCode {
     listen_for_interrupts();
-    let folder = tempfile::Builder::new().prefix("flux-resourceset-manifests-").tempdir();
-    match folder
-        .map_err(Error::from)
-        .and_then(|folder| shipped::check(args, folder.path()))
-    {
+    let folder = tempfile::Builder::new()
+        .prefix(&format!("flux-resourceset-{name}-"))
+        .tempdir();
+    match folder.map_err(Error::from).and_then(|folder| test(folder.path())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }

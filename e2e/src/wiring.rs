@@ -10,7 +10,7 @@ use crate::kube::text;
 /// The prefix of names that others create: the chart's values files use them.
 const ELSEWHERE: &str = "my-";
 /// What the manifests need but do not create: Secrets, which never come from Git.
-const SECRETS: [&str; 2] = ["flux-api-tokens", "flux-api-database"];
+const SECRETS: [&str; 3] = ["flux-api-tokens", "flux-api-database", "flux-api-tls"];
 
 /// Every reference without a target.
 pub(crate) fn problems(objects: &[Value]) -> Vec<String> {
