@@ -69,6 +69,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// Failures of calls to Kubernetes are in our own lines, with what is done about them.
+const LOG_FILTER: &str = "info,kube_client::client::builder=off,kube_runtime::watcher=off";
+
 /// Where the Deployment mounts the Secrets `internal-api-token` and `internal-api-tls`.
 const TOKEN_FILE: &str = "/etc/flux-resourceset/token/token";
 const AUTHORITY_FILE: &str = "/etc/flux-resourceset/tls/ca.crt";
@@ -203,7 +206,7 @@ fn log_format(text: &str) -> Result<LogFormat, String> {
 }
 
 fn log_filter(given: Option<String>) -> Result<String, String> {
-    let filter = given.unwrap_or_else(|| "info".to_owned());
+    let filter = given.unwrap_or_else(|| LOG_FILTER.to_owned());
     match EnvFilter::try_new(&filter) {
         Ok(_) => Ok(filter),
         Err(error) => Err(format!("\"{filter}\" is not a filter: {error}")),

@@ -37,6 +37,9 @@ struct World {
     /// The status of every call of a kind, if it is not to be answered.
     refused: BTreeMap<String, u16>,
     patches: Vec<(String, Value)>,
+    /// Whether objects may be patched.
+    read_only: bool,
+    refused_patches: usize,
     lists: BTreeMap<String, usize>,
     /// Watches end when this is not the one that they began with.
     cut: u64,
@@ -130,6 +133,15 @@ impl Kubernetes {
         self.shared.world.lock().unwrap().patches.clone()
     }
 
+    /// Nothing may be patched from now on.
+    pub(crate) fn forbid_patches(&self) {
+        self.write(|world| world.read_only = true);
+    }
+
+    pub(crate) fn refused_patches(&self) -> usize {
+        self.shared.world.lock().unwrap().refused_patches
+    }
+
     /// How often a kind was listed.
     pub(crate) fn lists(&self, plural: &str) -> usize {
         self.shared
@@ -156,15 +168,18 @@ impl World {
     }
 
     fn refusal(&self, plural: &str) -> Option<Response> {
-        let status = match self.refused.get(plural) {
-            Some(status) => *status,
-            None if self.kinds.contains_key(plural) => return None,
-            None => 404,
-        };
-        let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
-            "reason": "Refused", "message": format!("{plural} are refused")});
-        Some((StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response())
+        match self.refused.get(plural) {
+            Some(status) => Some(refusal(*status)),
+            None if self.kinds.contains_key(plural) => None,
+            None => Some(refusal(404)),
+        }
     }
+}
+
+fn refusal(status: u16) -> Response {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
+            "reason": "Refused", "message": "refused"});
+    (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response()
 }
 
 async fn read(
@@ -228,6 +243,10 @@ async fn patch(
     let mut world = shared.world.lock().unwrap();
     if let Some(refusal) = world.refusal(plural) {
         return refusal;
+    }
+    if world.read_only {
+        world.refused_patches += 1;
+        return refusal(403);
     }
     let Some(mut object) = world.kinds[plural].get(name).cloned() else {
         return StatusCode::NOT_FOUND.into_response();

@@ -124,17 +124,26 @@ async fn replicas_that_disagree_do_not_cause_a_nudge_each_time() {
 
 #[tokio::test]
 async fn without_the_right_to_patch_reports_go_on() {
-    let mut world = World::new().await;
-    world.config.nudge = true;
-    world.start().await;
-    world.fleet.polled(2).await;
-    // A provider that is gone by the time of its nudge.
+    let world = world().await;
+    world.kubernetes.forbid_patches();
     world.fleet.change("namespaces", "2");
-    world.fleet.polled(3).await;
+    eventually("a patch that is refused", || world.kubernetes.refused_patches() == 1).await;
     world.kubernetes.put("helmreleases", crate::world::release("a", "True"));
     world
         .fleet
         .report_after(0, |call| call.object("platform-a").is_some())
         .await;
-    assert!(nudged(&world).is_empty());
+    // It is not tried again, until something changes.
+    world.fleet.change("rolebindings", "2");
+    eventually("a patch of the other", || world.kubernetes.refused_patches() == 2).await;
+}
+
+#[tokio::test]
+async fn a_path_without_a_provider_is_not_nudged() {
+    let world = world().await;
+    world.fleet.change("without-provider", "1");
+    world.fleet.polled(3).await;
+    world.fleet.change("namespaces", "2");
+    eventually("a nudge", || !nudged(&world).is_empty()).await;
+    assert_eq!(nudged(&world), ["namespaces"]);
 }

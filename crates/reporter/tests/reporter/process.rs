@@ -29,6 +29,34 @@ fn what_is_wrong_is_told_at_once() {
     assert!(said.contains("error: there is no way to Kubernetes"), "{said}");
 }
 
+#[tokio::test]
+async fn a_file_that_is_named_must_be_usable() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new().await;
+    std::fs::write(folder.path().join("empty"), "").unwrap();
+    for (flag, file, expected) in [
+        ("--certificate-authority", "missing", "missing: No such file"),
+        (
+            "--certificate-authority",
+            "empty",
+            "empty: contains no certificate in PEM format",
+        ),
+    ] {
+        let mut command = program();
+        command
+            .env("KUBECONFIG", world.kubeconfig(folder.path()))
+            .args(["--url", "https://fleet.example.com", "--dns", DNS, "--token", "a"])
+            .arg(flag)
+            .arg(folder.path().join(file));
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
 #[test]
 fn every_setting_has_a_flag_and_a_variable() {
     let output = program().arg("--help").output().unwrap();
