@@ -138,7 +138,9 @@ impl Inventory {
         let providers = self
             .of(Kind::InputProvider)
             .filter(|(_, _, seen)| polls_ours(ours, seen));
-        state.providers = providers.map(|(_, name, seen)| Provider::new(name, seen)).collect();
+        state.providers = providers
+            .map(|(namespace, name, seen)| Provider::new(namespace, name, seen))
+            .collect();
         state
     }
 

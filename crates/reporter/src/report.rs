@@ -11,8 +11,9 @@ use crate::seen::Seen;
 
 /// Who reports.
 pub(crate) const REPORTER: &str = concat!("flux-resourceset-reporter/", env!("CARGO_PKG_VERSION"));
-/// The API accepts 4 MiB. What is longer is sent in parts.
+/// The API accepts 4 MiB and 10,000 objects. What is longer is sent in parts.
 const LARGEST: usize = 3 << 20;
+const MOST: usize = 5_000;
 
 /// All that is reported, at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,6 +71,7 @@ impl Object {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Provider {
+    pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) ready: Option<bool>,
     pub(crate) reason: String,
@@ -77,8 +79,9 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    pub(crate) fn new(name: &str, seen: &Seen) -> Provider {
+    pub(crate) fn new(namespace: &str, name: &str, seen: &Seen) -> Provider {
         Provider {
+            namespace: namespace.to_owned(),
             name: name.to_owned(),
             ready: seen.readiness.ready,
             reason: seen.readiness.reason.clone(),
@@ -110,6 +113,16 @@ impl State {
         (!changes.is_empty() || self.providers != earlier.providers).then_some(changes)
     }
 
+    /// Whether a provider is gone. Only a report of everything can tell that.
+    pub(crate) fn lacks_providers_of(&self, earlier: &State) -> bool {
+        let is_here = |gone: &Provider| {
+            self.providers
+                .iter()
+                .any(|provider| (&provider.namespace, &provider.name) == (&gone.namespace, &gone.name))
+        };
+        !earlier.providers.iter().all(is_here)
+    }
+
     /// Reports with these objects, and all providers. A whole report that is too large for one is continued by changes.
     pub(crate) fn reports<'a>(
         &self,
@@ -131,7 +144,7 @@ impl State {
         for object in objects.map(raw) {
             let length = object.get().len() + 1;
             match parts.last_mut() {
-                Some((size, part)) if part.is_empty() || *size + length <= largest => {
+                Some((size, part)) if part.is_empty() || (*size + length <= largest && part.len() < MOST) => {
                     *size += length;
                     part.push(object);
                 }
@@ -219,12 +232,14 @@ mod tests {
         assert_eq!(after.changes_since(&after), None);
         let same = after.clone();
         after.providers.push(Provider {
+            namespace: "ns".to_owned(),
             name: "p".to_owned(),
             ready: None,
             reason: String::new(),
             message: String::new(),
         });
         assert_eq!(after.changes_since(&same), Some(Vec::new()));
+        assert!(same.lacks_providers_of(&after) && !after.lacks_providers_of(&same));
     }
 
     #[test]

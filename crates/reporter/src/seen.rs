@@ -77,13 +77,23 @@ impl Seen {
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             version: version(kind, status),
-            input: annotation(INPUT),
-            desired: annotation(DESIRED),
+            input: annotation(INPUT).filter(|input| is_input(input)),
+            desired: annotation(DESIRED).filter(|mark| is_mark(mark)),
             at: readiness.since.clone().or_else(created),
             readiness,
             role: role(kind, object),
         }
     }
+}
+
+/// `PATH/ID`. Anyone can annotate an object, and the API refuses a whole report for one that it cannot read.
+fn is_input(text: &str) -> bool {
+    matches!(text.split_once('/'), Some((path, id)) if !path.is_empty() && !id.is_empty())
+}
+
+/// 16 digits.
+fn is_mark(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The version that an object is at.
@@ -217,6 +227,26 @@ mod tests {
             seen(Kind::HelmRelease, object).at.as_deref(),
             Some("2026-11-16T09:00:00Z")
         );
+    }
+
+    #[test]
+    fn annotations_that_are_none_of_ours_are_left_out() {
+        for (input, desired, expected) in [
+            ("p/a", "00000000000000ff", (true, true)),
+            ("p/a/b", "00000000000000FF", (true, false)),
+            ("p/a", "00000000000000f", (true, false)),
+            ("p", "00000000000000fg", (false, false)),
+            ("/a", "", (false, false)),
+            ("p/", "00000000000000ff", (false, true)),
+        ] {
+            let annotations = json!({INPUT: input, DESIRED: desired});
+            let found = seen(
+                Kind::Bucket,
+                json!({"metadata": {"name": "a", "annotations": annotations}}),
+            );
+            let found = (found.input.is_some(), found.desired.is_some());
+            assert_eq!(found, expected, "{input} {desired}");
+        }
     }
 
     #[test]

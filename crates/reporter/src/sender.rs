@@ -97,7 +97,8 @@ impl Reporter {
         }
         let state = inventory.state(&self.ours);
         // A report of everything takes out what it does not have, so nothing may be missing for another reason.
-        if inventory.is_current() && (self.sent.is_none() || Instant::now() >= self.full_due) {
+        let incomplete = self.sent.as_ref().is_none_or(|sent| state.lacks_providers_of(sent));
+        if inventory.is_current() && (incomplete || Instant::now() >= self.full_due) {
             return Some(Batch { state, changes: None });
         }
         let changes = state.changes_since(self.sent.as_ref()?)?;

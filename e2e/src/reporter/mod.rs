@@ -41,7 +41,7 @@ pub(crate) fn check(args: &Args, folder: &Path) -> Result<()> {
     let cluster = Cluster::start(&Parts::new(&args.parts)?, "reporter", "dev", &work, &logs)?;
     let kube = &cluster.kube;
     let fleet = Fleet::start(DNS)?;
-    fleet.set(&[("a", "1", "charts"), ("b", "1", "nowhere")]);
+    fleet.set(&[("a", &mark(1), "charts"), ("b", &mark(1), "nowhere")]);
     kube.apply(&objects(&fleet))?;
     for file in ["rbac.yaml", "nudge/rbac.yaml"] {
         kube.apply(&manifests::file(&args.repository.join("k8s/reporter").join(file))?)?;
@@ -77,13 +77,16 @@ fn tell(kube: &Kube, fleet: &Fleet) -> Result<()> {
         let good = fleet.object("charts-a")?;
         is(
             &good,
-            &json!({"ready": true, "input": "namespaces/a", "desired": "1", "kind": "HelmRepository"}),
+            &json!({"ready": true, "input": "namespaces/a", "desired": mark(1), "kind": "HelmRepository"}),
         )?;
         text(&good["version"])
             .strip_prefix("sha256:")
             .ok_or("it has no version")?;
         let bad = fleet.object("charts-b")?;
-        is(&bad, &json!({"ready": false, "input": "namespaces/b", "desired": "1"}))?;
+        is(
+            &bad,
+            &json!({"ready": false, "input": "namespaces/b", "desired": mark(1)}),
+        )?;
         match text(&bad["message"]).contains("404") {
             true => Ok(()),
             false => Err(format!("the message does not tell: {bad}").into()),
@@ -103,10 +106,10 @@ fn tell(kube: &Kube, fleet: &Fleet) -> Result<()> {
 
     let (mut times, polls) = (Vec::new(), fleet.polls());
     // As many as may follow each other closely.
-    for mark in 2..=6 {
-        let mark = mark.to_string();
+    for number in 2..=6 {
+        let mark = mark(number);
         let start = Instant::now();
-        fleet.set(&[("a", &mark, "charts"), ("b", "1", "nowhere")]);
+        fleet.set(&[("a", &mark, "charts"), ("b", &self::mark(1), "nowhere")]);
         wait::until("the change to be reported as ready", || {
             is(&fleet.object("charts-a")?, &json!({"ready": true, "desired": mark}))
         })?;
@@ -124,13 +127,18 @@ fn tell(kube: &Kube, fleet: &Fleet) -> Result<()> {
     }
 
     // Without waiting for a nudge: the interval is an hour.
-    fleet.set(&[("a", "6", "charts")]);
+    fleet.set(&[("a", &mark(6), "charts")]);
     kube.reconcile(kube::PROVIDER, "flux-system", "namespaces")?;
     wait::until("the removal to be reported", || {
         is(&fleet.object("charts-b")?, &json!({"deleted": true}))
     })?;
     println!("  ✓ an object that is removed is reported as such");
     Ok(())
+}
+
+/// As the API makes them.
+fn mark(number: u64) -> String {
+    format!("{number:016x}")
 }
 
 /// The provider, with an interval that the test does not wait for, and a ResourceSet that makes Helm repositories.

@@ -7,5 +7,6 @@ mod kubernetes;
 mod nudge;
 mod process;
 mod reports;
+mod server;
 mod tls;
 mod world;

@@ -43,7 +43,7 @@ async fn everything_at_the_start_and_changes_at_once() {
     );
     assert!(first.object("namespaces").is_some());
     assert!(first.object("foreign").is_none());
-    let provider = json!({"name": "namespaces", "ready": true, "reason": "Because", "message": "of it"});
+    let provider = json!({"namespace": "flux-system", "name": "namespaces", "ready": true, "reason": "Because", "message": "of it"});
     assert_eq!(first.body["providers"], json!([provider]));
 
     // A change is reported alone; what is not ours is not.
@@ -79,9 +79,15 @@ async fn everything_at_the_start_and_changes_at_once() {
     let mut provider = world.provider("namespaces");
     provider["status"]["conditions"][0]["status"] = "False".into();
     world.kubernetes.put("resourcesetinputproviders", provider);
-    let (_, change) = world.fleet.report_after(n, |_| true).await;
+    let (n, change) = world.fleet.report_after(n, |_| true).await;
     assert_eq!(change.body["providers"][0]["ready"], false);
     assert!(change.objects().is_empty());
+
+    // A provider that is gone, and with it our part in the ResourceSet: only a report of everything tells that.
+    world.kubernetes.delete("resourcesetinputproviders", "namespaces");
+    let (_, whole) = world.fleet.report_after(n, |_| true).await;
+    assert!(whole.is_full() && whole.object("platform-a").is_some() && whole.object("namespaces").is_none());
+    assert_eq!(whole.body["providers"], json!([]));
 }
 
 #[tokio::test]
