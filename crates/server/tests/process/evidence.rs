@@ -19,10 +19,9 @@ fn poll(client: &Client, id: &str) {
 
 fn state(client: &Client, id: &str) -> String {
     let all = client.get("/status?limit=1000000").expect(200).json();
-    let rows = all["clusters"].as_array().unwrap().iter();
-    let row = rows.filter(|row| row["id"] == id).map(|row| row["state"].clone());
-    row.last()
-        .map_or_else(|| "unknown".to_owned(), |state| state.as_str().unwrap().to_owned())
+    let mut rows = all["clusters"].as_array().unwrap().iter();
+    let row = rows.find(|row| row["id"] == id);
+    row.map_or_else(|| "unknown".to_owned(), |row| row["state"].as_str().unwrap().to_owned())
 }
 
 /// The states of all clusters, without times.
