@@ -92,10 +92,10 @@ fn log<B>(
     let milliseconds = elapsed.as_secs_f64() * 1e3;
     if let Some((id, client)) = refused {
         let (id, client) = (id.to_str().unwrap_or_default(), client.map(tracing::field::display));
-        tracing::info!(%method, path, status, milliseconds, request_id = id, %actor, client, "poll refused");
+        tracing::info!(%method, path, status, milliseconds, request_id = id, actor = actor.to_string(), client, "poll refused");
     } else {
         let id = || request.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
-        tracing::debug!(%method, path, status, milliseconds, request_id = id(), %actor, "poll");
+        tracing::debug!(%method, path, status, milliseconds, request_id = id(), actor = actor.to_string(), "poll");
     }
 }
 

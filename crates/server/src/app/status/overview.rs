@@ -77,7 +77,7 @@ pub struct Row {
     pub since: Option<Moment>,
     pub last_poll: Option<Moment>,
     /// The input that was asked for.
-    pub input: Option<InputStatus>,
+    pub input: Option<Box<InputStatus>>,
 }
 
 /// Counts, and a page.
@@ -102,7 +102,7 @@ impl App {
             revision: judge.fleet.revision(),
             ..Summary::default()
         };
-        let mut found: [Vec<Row>; 6] = Default::default();
+        let (mut found, mut total): ([Vec<Row>; 6], _) = (Default::default(), 0);
         let (until, mut may_judge) = (Instant::now() + JUDGING, true);
         for (n, cluster) in turn
             .until_stopped(clusters(&judge, query, wanted.as_ref())?)
@@ -118,10 +118,14 @@ impl App {
             };
             summary.count(cluster, row.state);
             if query.states.is_empty() || query.states.contains(&row.state) {
-                found[row.state as usize].push(row);
+                total += 1;
+                // Of each state, no more can be on the page.
+                let page = &mut found[row.state as usize];
+                if page.len() < query.page.offset.saturating_add(query.page.limit) {
+                    page.push(row);
+                }
             }
         }
-        let total = found.iter().map(Vec::len).sum();
         let rows = found.into_iter().rev().flatten();
         let rows = rows.skip(query.page.offset).take(query.page.limit).collect();
         Ok(Overview { summary, total, rows })
@@ -162,7 +166,7 @@ impl App {
             None => (kind.state, None, None),
             Some(id) => {
                 let input = kind.inputs.into_iter().find(|input| *input.id == **id)?;
-                (input.state, input.since, Some(input))
+                (input.state, input.since, Some(Box::new(input)))
             }
         };
         // A cluster that does not poll says nothing about its inputs.
