@@ -7,7 +7,8 @@ use clap::{Args as _, Command, Subcommand};
 use crate::args::Global;
 use crate::commands::{
     apply, changes, completion, components, config, delete, demo, describe, diff, edit, export, get, history, identity,
-    inputs, kind, label, login, man, plan, redo, register, render, resource, rollback, token, undo, whoami,
+    inputs, kind, label, login, man, plan, redo, register, render, resource, rollback, status, token, undo, wait,
+    whoami,
 };
 use crate::confirm::NAMED_HELP;
 use crate::kinds::{Kind, Kinds};
@@ -32,7 +33,7 @@ Those that begin with FLUX_API override the current context (see `config`); --co
 
 Exit codes:
   0  success
-  1  refused; or `diff` found differences, or `components check` problems
+  1  refused; or `diff` found differences, `components check` problems, or `wait` ended before its clusters were there
   2  wrong usage
   3  the server cannot be reached
   4  not found";
@@ -75,6 +76,12 @@ pub(crate) enum BuiltIn {
     /// Set or remove labels
     #[command(after_help = label::after_help())]
     Label(label::LabelArgs),
+    /// Show what came of the changes: states of clusters, the worst first, and why they fail
+    #[command(after_help = status::AFTER_HELP)]
+    Status(status::StatusArgs),
+    /// Wait until a change has reached its clusters, or clusters have what they should have
+    #[command(after_help = wait::AFTER_HELP)]
+    Wait(wait::WaitArgs),
     /// Show the audit log: who changed what, when and why
     #[command(after_help = changes::AFTER_HELP)]
     Changes(changes::ChangesArgs),

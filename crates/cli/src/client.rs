@@ -1,6 +1,7 @@
 //! The client of the API.
 
 use std::cell::OnceCell;
+use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -257,6 +258,31 @@ impl Client {
 
     pub(crate) fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.json(&self.get_raw(path, None)?)
+    }
+
+    /// `GET` of a stream of server-sent events: its lines, as they come.
+    pub(crate) fn events(&self, path: &str) -> Result<Box<dyn BufRead>, ApiError> {
+        let url = self.url()?;
+        let token = self.access.read_token().map_err(ApiError::Unconfigured)?;
+        let request = self.agent(url)?.get(format!("{url}{path}"));
+        let mut request = request.header("Accept", "text/event-stream");
+        if let Some(token) = token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        match request.call() {
+            Ok(response) if response.status() == 200 => {
+                Ok(Box::new(BufReader::new(response.into_body().into_reader())))
+            }
+            other => {
+                let has_certificate = self.access.tls().certificate.is_some();
+                let reply = finish(url, has_certificate, other);
+                let reply = reply.map_err(|error| error.with_token(self.access.read_source()))?;
+                Err(ApiError::Foreign {
+                    url: self.shown_url(),
+                    detail: format!("it answered {} in place of a stream", reply.status),
+                })
+            }
+        }
     }
 
     pub(crate) fn json(&self, reply: &Reply) -> Result<Value, ApiError> {

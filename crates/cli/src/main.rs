@@ -20,6 +20,7 @@ mod plan_file;
 mod process;
 mod scheme;
 mod session;
+mod status;
 mod suggest;
 mod tls;
 mod view;

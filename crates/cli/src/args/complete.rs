@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use fleet::kind::CLUSTERS;
+use fleet::status::State;
 
 use super::Chosen;
 use crate::client::Client;
@@ -39,6 +40,11 @@ pub(crate) fn formats() -> ArgValueCompleter {
         let formats = ["json", "yaml", "name", "table", "wide", "jsonpath=", "custom-columns="];
         starting_with(current, &formats.map(str::to_owned))
     })
+}
+
+/// Completes states.
+pub(crate) fn states() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| starting_with(current, &State::ALL.map(|state| state.name().to_owned())))
 }
 
 /// Completes the commands of kinds.

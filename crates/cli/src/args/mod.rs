@@ -6,8 +6,11 @@ pub(crate) mod ids;
 pub(crate) mod target;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _, ValueHint};
+use jiff::SpanRelativeTo;
+use jiff::fmt::friendly::SpanParser;
 
 use crate::args::complete::formats;
 use crate::client::Conditions;
@@ -179,6 +182,19 @@ pub(crate) fn revision(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Parses a time span: seconds, or numbers with their units, as in `90`, `30s`, `1h30m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    const MOST: Duration = Duration::from_secs(30 * 86_400);
+    let span = || {
+        let span = SpanParser::new().parse_span(text).ok()?;
+        let time = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+        Duration::try_from(time).ok()
+    };
+    let time = text.parse().ok().map(Duration::from_secs).or_else(span);
+    time.filter(|time| *time <= MOST)
+        .ok_or_else(|| "expected a time such as 30s, 10m or 1h30m, of at most 30 days".to_owned())
+}
+
 /// Parses the digest of a plan.
 fn digest(text: &str) -> Result<String, String> {
     match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -190,4 +206,19 @@ fn digest(text: &str) -> Result<String, String> {
 /// A flag without a value.
 pub(crate) fn switch(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_spans_have_units_or_are_seconds() {
+        for (text, seconds) in [("0", 0), ("90", 90), ("30s", 30), ("10m", 600), ("1h30m", 5400)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "soon", "-5s", "10x", "400d", "99999999999999999999"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 }

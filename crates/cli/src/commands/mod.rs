@@ -26,9 +26,11 @@ pub(crate) mod register;
 pub(crate) mod render;
 pub(crate) mod resource;
 pub(crate) mod rollback;
+pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod undo;
 pub(crate) mod version;
+pub(crate) mod wait;
 pub(crate) mod whoami;
 
 use std::process::ExitCode;
@@ -61,6 +63,8 @@ pub(crate) fn run(printer: &Printer, global: &Global, command: BuiltIn) -> Resul
         BuiltIn::Export(args) => remote(&|session| export::run(session, &args)),
         BuiltIn::Delete(args) => remote(&|session| delete::run(session, &args)),
         BuiltIn::Edit(args) => remote(&|session| edit::run(session, &args)),
+        BuiltIn::Status(args) => remote(&|session| status::run(session, &args)),
+        BuiltIn::Wait(args) => remote(&|session| wait::run(session, &args)),
         BuiltIn::Changes(args) => remote(&|session| changes::run(session, &args)),
         BuiltIn::History(args) => remote(&|session| history::run(session, &args)),
         BuiltIn::Inputs(args) => remote(&|session| inputs::run(session, &args)),

@@ -27,9 +27,11 @@ impl CustomColumns {
     }
 }
 
-/// The resources of an output: a list, or the list within it that `inputs` and `render` print.
+/// The resources of an output: a list, or the list within it that `inputs`, `render` and `status` print.
 fn rows(value: &Value) -> &[Value] {
-    let within = ["items", "inputs"].iter().find_map(|name| value.get(name)?.as_array());
+    let within = ["items", "inputs", "clusters"]
+        .iter()
+        .find_map(|name| value.get(name)?.as_array());
     match (value, within) {
         (Value::Array(items), _) => items,
         (_, Some(items)) => items,

@@ -257,6 +257,19 @@ impl Printer {
         }
     }
 
+    /// Prints a value whose table has several parts.
+    pub(crate) fn view(
+        &self,
+        value: &Value,
+        page: impl FnOnce(bool, bool) -> String,
+        names: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Failure> {
+        match &self.format {
+            Format::Table { wide } => self.text(&page(*wide, self.colour)),
+            _ => self.print(value, |_| Table::default(), names),
+        }
+    }
+
     /// Prints a document that has no table.
     pub(crate) fn value(&self, value: &Value) -> Result<(), Failure> {
         self.as_document().print(

@@ -6,11 +6,18 @@ use serde_json::Value;
 use super::items;
 use crate::kinds::{Kind, Kinds};
 use crate::output::{Table, Tone, cell};
+use crate::session::text;
+use crate::status::{Rows, state_cell};
+
+/// What is shown of the state of a cluster.
+const STATES: [&str; 2] = ["state", "last poll"];
 
 pub(super) struct Columns<'a> {
     kind: &'a Kind,
     /// The arrays of references of a cluster, which are shown as counts.
     arrays: Vec<(&'a str, String)>,
+    /// The states of clusters, where the server tells them.
+    states: Option<Rows>,
 }
 
 impl<'a> Columns<'a> {
@@ -21,26 +28,40 @@ impl<'a> Columns<'a> {
         Columns {
             kind,
             arrays: arrays.filter(|_| kind.name == CLUSTERS).collect(),
+            states: None,
         }
+    }
+
+    /// The same columns, and the states of clusters.
+    #[must_use]
+    pub(super) fn with_states(self, states: Option<Rows>) -> Columns<'a> {
+        Columns { states, ..self }
     }
 
     pub(super) fn table(&self, found: &Value, wide: bool) -> Table {
         let fields = self.fields(wide);
+        let states = self.states.iter().flat_map(|_| STATES.map(str::to_owned));
         let heading: Vec<String> = std::iter::once("id".to_owned())
+            .chain(states)
             .chain(fields.iter().map(|name| (*name).to_owned()))
             .chain(self.arrays.iter().map(|(_, plural)| plural.clone()))
             .collect();
         let mut table = Table::new(&heading);
         for item in items(found) {
             let count = |array: &str| item[array].as_array().map_or(0, Vec::len).to_string();
-            let row = std::iter::once(cell(&item["id"]))
-                .chain(fields.iter().map(|name| cell(&item[*name])))
-                .chain(
-                    self.arrays
-                        .iter()
-                        .map(|(array, _)| if wide { cell(&item[*array]) } else { count(array) }),
-                );
-            table.row(row.map(|text| (text, Tone::Plain)));
+            let plain = |text: String| (text, Tone::Plain);
+            let fields = fields.iter().map(|name| plain(cell(&item[*name])));
+            let arrays = self
+                .arrays
+                .iter()
+                .map(|(array, _)| plain(if wide { cell(&item[*array]) } else { count(array) }));
+            let states = self.states.iter().flat_map(|states| state_cells(states, item));
+            table.row(
+                std::iter::once(plain(cell(&item["id"])))
+                    .chain(states)
+                    .chain(fields)
+                    .chain(arrays),
+            );
         }
         table
     }
@@ -55,4 +76,9 @@ impl<'a> Columns<'a> {
         });
         fields.map(|field| field.name.as_str()).collect()
     }
+}
+
+fn state_cells(states: &Rows, cluster: &Value) -> [(String, Tone); 2] {
+    let id = text(&cluster["id"]);
+    [state_cell(states.state(id)), (states.last_poll(id), Tone::Plain)]
 }

@@ -6,6 +6,7 @@ mod watch;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches as _};
+use fleet::kind::CLUSTERS;
 use serde_json::Value;
 
 use self::columns::Columns;
@@ -20,6 +21,7 @@ use crate::log::Feed;
 use crate::output::cell;
 use crate::output::jsonpath::JsonPath;
 use crate::session::{Session, missing, text};
+use crate::status::Rows;
 use crate::suggest;
 
 #[derive(Args, Clone, Debug)]
@@ -96,7 +98,10 @@ pub(crate) fn show_list(
     }
     if items(&found).is_empty() {
         // A table without rows looks like a mistake, and JSON without items is an answer.
-        if let Some(hint) = selector.and_then(|selector| suggest::unmatched(session, &selector)) {
+        if let Some(hint) = selector
+            .as_deref()
+            .and_then(|selector| suggest::unmatched(session, selector))
+        {
             session.printer.hint(&hint);
         } else if session.printer.is_table() {
             session
@@ -107,7 +112,15 @@ pub(crate) fn show_list(
             return Ok(());
         }
     }
-    print(session, &[(kind, found)])
+    // Documents stay what they are: only tables have the states.
+    let states = || Rows::of_clusters(session, selector.as_deref());
+    let states = (kind.name == CLUSTERS && session.printer.is_table()).then(states);
+    let columns = Columns::new(kind, session.kinds()?).with_states(states.flatten());
+    session.printer.print(
+        &document(session, kind, &found),
+        |wide| columns.table(&found, wide),
+        || names(kind, &found),
+    )
 }
 
 /// Shows resources by name, also of several kinds. Those that exist are shown even if others do not.

@@ -37,7 +37,12 @@ fn examples_of_the_help_are_accepted() {
     assert!(examples.len() >= 20, "{examples:?}");
     let world = World::fleet();
     for example in examples.iter().filter(|example| !example.contains("-f old/")) {
-        let ran = world.sh(example);
+        // No cluster polls here.
+        let example = match example.contains("-cli wait ") {
+            true => format!("{} --timeout 0s", example.replace(" --timeout 15m", "")),
+            false => (*example).to_owned(),
+        };
+        let ran = world.sh(&example);
         assert_ne!(ran.code, 2, "{example}: {}", ran.stderr);
     }
 }

@@ -27,4 +27,5 @@ mod refusals;
 mod register;
 mod rollback;
 mod rollout;
+mod status;
 mod tls;

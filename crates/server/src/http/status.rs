@@ -17,7 +17,7 @@ use super::problem::Problem;
 use super::request::{Page, Query};
 use super::respond::{REVISION, Reply, TOTAL};
 use crate::app::App;
-use crate::app::status::{Cause, Counts, Row, StatusQuery, Summary};
+use crate::app::status::{Cause, Counts, Missing, RevisionQuery, Row, StatusQuery, Summary, now};
 
 /// How many clusters a page has by default.
 pub const USUAL: u64 = 100;
@@ -113,7 +113,7 @@ pub async fn cluster(State(app): State<Arc<App>>, Path(id): Path<String>, caller
         let head = cluster.head();
         let evidence = app.evidence.get(&cluster.document().id);
         out.json(&json!({
-            "id": cluster.document().id, "dns": head.dns, "environment": head.environment, "state": status.state,
+            "at": now().to_string(), "id": cluster.document().id, "dns": head.dns, "environment": head.environment, "state": status.state,
             "since": time(status.since), "last_poll": time(status.last_poll), "heard": time(evidence.heard()),
             "reporter": evidence.reporter(), "kinds": kinds(&status),
             "objects": status.objects.iter().map(observation).collect::<Vec<_>>(),
@@ -161,17 +161,41 @@ fn observation(seen: &Observation) -> Value {
 
 /// `GET /revisions/{revision}/status`
 pub async fn revision(State(app): State<Arc<App>>, Path(revision): Path<String>, caller: Caller) -> Reply {
-    caller.query()?.end("none")?;
+    let mut query = caller.query()?;
+    let selector = query.take("selector")?;
+    let limit = query.number("limit", 0)?.unwrap_or_default();
+    query.end("selector, limit")?;
+    let wanted = RevisionQuery {
+        selector,
+        limit: usize::try_from(limit).unwrap_or(usize::MAX),
+    };
     let number = revision
         .parse::<u64>()
         .ok()
         .filter(|number| *number <= super::request::MOST_NUMBER);
     let number = number.ok_or_else(|| Problem::not_found(format!("there is no revision {}", quote(&revision))))?;
     let show = move |app: &App, out: &mut Writer| {
-        let status = app.revision_status(&out.turn, Revision(number))?;
-        out.json(&status)
+        let progress = app.revision_status(&out.turn, Revision(number), &wanted)?;
+        let mut answer = serde_json::to_value(progress.status).map_err(|_| Problem::internal())?;
+        if wanted.limit > 0 {
+            answer["clusters"] = progress.missing.iter().map(missing).collect();
+        }
+        out.json(&answer)
     };
     respond(&app, caller.past_class(), show).await
+}
+
+fn missing(missing: &Missing) -> Value {
+    let head = missing.cluster.head();
+    let mut shown = json!({
+        "id": missing.cluster.document().id, "dns": head.dns, "environment": head.environment,
+        "state": missing.state, "told": missing.told,
+    });
+    if let Some((path, status)) = &missing.input {
+        shown["path"] = (&**path).into();
+        shown["input"] = input(status);
+    }
+    shown
 }
 
 /// `GET /status/causes`

@@ -442,9 +442,50 @@ async fn how_far_a_change_has_come() {
     .await
     .expect(202);
     assert_eq!(progress().await, of(2, 0, 1, 0, 1));
+    // Who is missing, and of some clusters only.
+    let who = app.read(&format!("/revisions/{revision}/status?limit=9")).await;
+    let missing =
+        json!({"id": "b", "dns": "b.k8s.example.com", "environment": "dev", "state": "behind", "told": false});
+    assert_eq!(who["clusters"], json!([missing]));
+    let some = app
+        .read(&format!("/revisions/{revision}/status?selector=id%3Da&limit=9"))
+        .await;
+    assert_eq!(
+        (&some["affected"], &some["converged"], &some["clusters"]),
+        (&json!(1), &json!(1), &json!([]))
+    );
+    for bad in ["selector=nope%3Da", "limit=x", "colour=red"] {
+        app.get(format!("/revisions/{revision}/status?{bad}"))
+            .await
+            .problem(400, "bad-request");
+    }
     for none in ["/revisions/0/status", "/revisions/999/status", "/revisions/x/status"] {
         app.get(none).await.problem(404, "not-found");
     }
+}
+
+#[tokio::test]
+async fn an_old_failure_without_a_mark_is_not_one_of_the_change() {
+    let app = TestApp::start().await;
+    let token = token(&app, DEMO).await;
+    poll_all(&app, DEMO_DNS).await;
+    let plain = |mut event: Value| {
+        event["metadata"].as_object_mut().unwrap().remove("desired");
+        event
+    };
+    let failure = plain(event("podinfo", &json!(null), "error", "UpgradeFailed"));
+    tell(&app, &token, DEMO_DNS, "events", &failure).await.expect(202);
+    assert_eq!(component_status(&app, DEMO, "podinfo").await["state"], "failing");
+    app.patch("/platform_components/podinfo", &json!({"oci_tag": "6.9.9"}))
+        .await
+        .expect(200);
+    let path = format!("/revisions/{}/status", app.revision());
+    let repaired = app.read(&path).await;
+    assert_eq!((&repaired["failing"], &repaired["behind"]), (&json!(0), &json!(1)));
+    poll_all(&app, DEMO_DNS).await;
+    let failure = plain(event("podinfo", &json!(null), "error", "UpgradeFailed"));
+    tell(&app, &token, DEMO_DNS, "events", &failure).await.expect(202);
+    assert_eq!(app.read(&path).await["failing"], 1, "told, and it fails still");
 }
 
 #[tokio::test]

@@ -18,11 +18,13 @@ use crate::kinds::Kinds;
 use crate::log::{Revisions, counts};
 use crate::output::{Table, Tone};
 use crate::session::{Session, text};
+use crate::status::progress;
 use crate::view::interval;
 
 pub(crate) const AFTER_HELP: &str = "\
 Each line is a revision: what was written together, by one actor and for one reason. `changes show N` shows what revision N \
-changed, field by field; --records lists the changes of single resources, oldest first. Times are RFC 3339, a date, or an age \
+changed, field by field; --records lists the changes of single resources, oldest first. --status shows how far each change has \
+come: on how many of the clusters that it affects it has converged, fails, or is missing. Times are RFC 3339, a date, or an age \
 such as 24h or 7d.";
 
 #[derive(Args, Clone, Debug)]
@@ -57,6 +59,9 @@ pub(crate) struct ChangesArgs {
     /// List records, the changes of single resources, oldest first
     #[arg(long)]
     records: bool,
+    /// Show how far the newest 10 revisions have come on the clusters that they affect
+    #[arg(long, conflicts_with_all = ["records", "follow"])]
+    status: bool,
     /// Keep running, and print each revision as it comes; in JSON, one document per line
     #[arg(long, short = 'F', conflicts_with = "until")]
     follow: bool,
@@ -110,7 +115,10 @@ fn list(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failure> {
         ..Revisions::default()
     };
     let kinds = session.kinds()?;
-    let found = newest(session, query.clone(), args.after.unwrap_or_default(), args.limit)?;
+    let mut found = newest(session, query.clone(), args.after.unwrap_or_default(), args.limit)?;
+    if args.status {
+        add_progress(session, &mut found);
+    }
     if !args.follow {
         let names = || found.iter().map(|revision| revision["revision"].to_string()).collect();
         return session
@@ -134,6 +142,19 @@ fn list(session: &Session<'_>, args: &ChangesArgs) -> Result<(), Failure> {
         last = new.first().map_or(last, number);
         new.iter().rev().try_for_each(print)?;
     }
+}
+
+/// Adds how far revisions have come. Comparing what clusters are told takes time, so only the newest have it.
+fn add_progress(session: &Session<'_>, found: &mut [Value]) {
+    const MOST: usize = 10;
+    for revision in found.iter_mut().take(MOST) {
+        revision["status"] = status(session, number(revision)).unwrap_or_default();
+    }
+}
+
+/// How far a revision has come; none where the server does not tell: it is older, or the log has been compacted.
+fn status(session: &Session<'_>, revision: u64) -> Option<Value> {
+    session.client.get(&format!("/revisions/{revision}/status")).ok()
 }
 
 /// The newest revisions after a revision, newest first.
@@ -161,6 +182,10 @@ fn table(revisions: &[Value], kinds: &Kinds, wide: bool) -> Table {
     if wide {
         heading.insert(4, "request_id");
     }
+    let with_progress = revisions.iter().any(|revision| revision.get("status").is_some());
+    if with_progress {
+        heading.insert(4, "progress");
+    }
     let mut table = Table::new(heading).at_least(&[8, 20, 12, 24]);
     for revision in revisions {
         let plain = |text: &str| (text.to_owned(), Tone::Plain);
@@ -173,6 +198,12 @@ fn table(revisions: &[Value], kinds: &Kinds, wide: bool) -> Table {
         ];
         if wide {
             row.insert(4, plain(text(&revision["request_id"])));
+        }
+        if with_progress {
+            row.insert(
+                4,
+                plain(&progress(&revision["status"]).unwrap_or_else(|| "-".to_owned())),
+            );
         }
         table.row(row);
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{described, seconds};
+use super::{described, seconds, status};
 use crate::args::revision;
 use crate::client::with_query;
 use crate::error::{Code, Failure};
@@ -11,6 +11,7 @@ use crate::log::{Revisions, counts, name};
 use crate::output::{Table, Tone};
 use crate::plan::Plan;
 use crate::session::{Session, text, unknown_revision};
+use crate::status::progress;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct ShowArgs {
@@ -34,6 +35,10 @@ pub(super) fn run(session: &Session<'_>, args: &ShowArgs) -> Result<(), Failure>
         let line = format!("revision {} by {actor}, {at}: {}", args.revision, described(revision));
         table.line(line, Tone::Head);
         table.line(counts(revision, kinds), Tone::Plain);
+        let come = status(session, args.revision);
+        if let Some(come) = come.as_ref().and_then(progress) {
+            table.line(format!("on the clusters: {come}"), Tone::Plain);
+        }
         Plan::read(json!({ "changes": records })).resources(wide, &mut table);
         table
     };

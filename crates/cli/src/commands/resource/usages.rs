@@ -1,5 +1,7 @@
 //! The clusters that have a definition, with the effective values there: for `where`, `versions` and `describe`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::client::{encode, with_query};
@@ -7,6 +9,7 @@ use crate::error::Failure;
 use crate::kinds::{Field, Kind};
 use crate::output::{Table, Tone, cell};
 use crate::session::{Session, missing, text};
+use crate::status::{Rows, state_cell};
 use crate::suggest;
 
 /// The usages of one definition, as the API has them.
@@ -40,6 +43,26 @@ pub(super) fn all_usages(session: &Session<'_>, kind: &Kind, selector: Option<&s
         }
     }
     Ok(all)
+}
+
+/// Adds what is known to run: the state of the input, and the version that evidence names. Clusters that have never polled have none.
+pub(super) fn add_states(
+    session: &Session<'_>,
+    kind: &Kind,
+    id: Option<&str>,
+    selector: Option<&str>,
+    usages: &mut [Value],
+) {
+    let mut known: BTreeMap<String, Option<Rows>> = BTreeMap::new();
+    for usage in usages {
+        let id = id.unwrap_or_else(|| text(&usage["id"])).to_owned();
+        let read = |id: &String| Rows::of_input(session, &kind.name, id, selector);
+        let rows = known.entry(id).or_insert_with_key(read);
+        let input = rows.as_ref().and_then(|rows| rows.input(text(&usage["cluster"])));
+        if let Some(input) = input {
+            usage["status"] = input;
+        }
+    }
 }
 
 pub(super) fn with_id(id: &str, mut usage: Value) -> Value {
@@ -85,6 +108,9 @@ pub(crate) fn table(kind: &Kind, usages: &[Value], ids: bool, wide: bool) -> Tab
     if usages.iter().any(|usage| !usage["profiles"].is_null()) {
         heading.push("profiles");
     }
+    if usages.iter().any(|usage| usage["status"].is_object()) {
+        heading.extend(["state", "reported"]);
+    }
     let mut table = Table::new(&heading);
     for usage in usages {
         let overridden = usage["overridden"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -92,6 +118,8 @@ pub(crate) fn table(kind: &Kind, usages: &[Value], ids: bool, wide: bool) -> Tab
         table.row(heading.iter().map(|name| match *name {
             "overridden" => (cell(&usage["overridden"]), tone(!overridden.is_empty())),
             "profiles" => (cell(&usage["profiles"]), Tone::Plain),
+            "state" => state_cell(&usage["status"]["state"]),
+            "reported" => (cell(&usage["status"]["version"]), Tone::Plain),
             "cluster" | "environment" | "cluster_dns" | "id" => (text(&usage[*name]).to_owned(), Tone::Plain),
             field => {
                 let own = overridden.iter().any(|name| name == field);

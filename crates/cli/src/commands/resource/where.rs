@@ -5,7 +5,7 @@ use fleet::kind::CLUSTERS;
 use fleet::nearest::did_you_mean;
 use serde_json::Value;
 
-use super::usages::{all_usages, say_unmatched, table, usages, version_fields};
+use super::usages::{add_states, all_usages, say_unmatched, table, usages, version_fields};
 use super::{Verb, id_arg, noun};
 use crate::args::target::selector_arg;
 use crate::cli::{NAME, family_name};
@@ -23,7 +23,7 @@ pub(super) const VERB: Verb = Verb {
 fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     kind.references.as_ref()?;
     let about = format!(
-        "List the clusters that have a {}, with the effective values",
+        "List the clusters that have a {}, with effective values and states",
         noun(kind)
     );
     let filters = filters(kind);
@@ -95,11 +95,12 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
         None => all_usages(session, kind, selector)?,
     };
     say_unmatched(session, &all, selector);
-    let found: Vec<Value> = all
+    let mut found: Vec<Value> = all
         .iter()
         .filter(|usage| tests.iter().all(|test| test.holds(usage)))
         .cloned()
         .collect();
+    add_states(session, kind, id.map(String::as_str), selector, &mut found);
     if found.is_empty() {
         say_why(session, &all, &tests);
     }

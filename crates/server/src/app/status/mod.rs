@@ -27,7 +27,7 @@ pub use self::changed::{Changed, Crowded, Waiting};
 pub use self::evidence_map::{EvidenceMap, PollSeen};
 pub use self::overview::{Counts, Overview, Row, StatusQuery, Summary};
 pub use self::receive::Received;
-pub use self::revision::{Effects, RevisionStatus};
+pub use self::revision::{Effects, Missing, Progress, RevisionQuery, RevisionStatus};
 pub use self::share::share;
 pub use self::watch::{Transition, Transitions, watch};
 use super::App;

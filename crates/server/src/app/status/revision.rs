@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fleet::log::Revision;
-use fleet::status::{ClusterStatus, State};
+use fleet::selector::Selector;
+use fleet::snapshot::Cluster;
+use fleet::status::{ClusterStatus, InputStatus, KindStatus, State};
 use serde::Serialize;
 
 use super::App;
@@ -21,6 +23,33 @@ pub struct RevisionStatus {
     pub failing: usize,
     pub silent: usize,
     pub behind: usize,
+}
+
+/// Which clusters of a revision.
+#[derive(Clone, Debug, Default)]
+pub struct RevisionQuery {
+    pub selector: Option<String>,
+    /// How many clusters that have not converged are named.
+    pub limit: usize,
+}
+
+/// How far a revision has come, and who is not there yet.
+#[derive(Debug)]
+pub struct Progress {
+    pub status: RevisionStatus,
+    /// Clusters that have not converged, the worst first.
+    pub missing: Vec<Missing>,
+}
+
+/// A cluster on which a revision has not converged.
+#[derive(Clone, Debug)]
+pub struct Missing {
+    pub cluster: Arc<Cluster>,
+    pub state: State,
+    /// Whether it was told of the revision.
+    pub told: bool,
+    /// The input that the state comes from, and its path. None: the cluster was not told.
+    pub input: Option<(Arc<str>, InputStatus)>,
 }
 
 /// What a revision changed for one cluster.
@@ -40,29 +69,45 @@ const REMEMBERED: usize = 64;
 
 impl App {
     /// How far a revision has come: the clusters whose replies it changed and that still exist.
-    pub fn revision_status(&self, turn: &Turn, revision: Revision) -> Result<RevisionStatus, ReadError> {
+    pub fn revision_status(
+        &self,
+        turn: &Turn,
+        revision: Revision,
+        query: &RevisionQuery,
+    ) -> Result<Progress, ReadError> {
         let affected = self.affected(turn, revision)?;
         let judge = self.judge();
+        let selector = query.selector.as_deref();
+        let selector = selector
+            .map(|text| Selector::for_fleet(text, &judge.fleet))
+            .transpose()?;
+        let clusters = judge.fleet.kinds().clusters();
+        let matcher = selector
+            .as_ref()
+            .zip(clusters)
+            .map(|(selector, kind)| selector.on(kind));
         let mut status = RevisionStatus {
             revision,
             ..RevisionStatus::default()
         };
+        let mut found: [Vec<Missing>; 6] = Default::default();
         for affected in turn.until_stopped(affected.iter()) {
             let affected = affected?;
             let Some(cluster) = judge.fleet.cluster(&affected.id) else {
                 continue;
             };
-            status.affected += 1;
-            let state = progress(&judge.status(&self.evidence, cluster), affected, revision);
-            *match state {
-                State::Failing => &mut status.failing,
-                State::Silent | State::Never => &mut status.silent,
-                State::Behind => &mut status.behind,
-                State::Told => &mut status.told,
-                State::Converged => &mut status.converged,
-            } += 1;
+            if matcher.as_ref().is_some_and(|matcher| !matcher.matches(cluster)) {
+                continue;
+            }
+            let missing = progress(cluster, &judge.status(&self.evidence, cluster), affected, revision);
+            status.count(missing.state);
+            let place = &mut found[missing.state as usize];
+            if missing.state != State::Converged && place.len() < query.limit {
+                place.push(missing);
+            }
         }
-        Ok(status)
+        let missing = found.into_iter().rev().flatten().take(query.limit).collect();
+        Ok(Progress { status, missing })
     }
 
     fn affected(&self, turn: &Turn, revision: Revision) -> Result<Arc<Vec<Affected>>, ReadError> {
@@ -100,30 +145,60 @@ impl App {
     }
 }
 
+impl RevisionStatus {
+    fn count(&mut self, state: State) {
+        self.affected += 1;
+        *match state {
+            State::Failing => &mut self.failing,
+            State::Silent | State::Never => &mut self.silent,
+            State::Behind => &mut self.behind,
+            State::Told => &mut self.told,
+            State::Converged => &mut self.converged,
+        } += 1;
+    }
+}
+
 /// How a revision is doing on one cluster.
-fn progress(status: &ClusterStatus, affected: &Affected, revision: Revision) -> State {
-    let mut worst = State::Converged;
+fn progress(cluster: &Arc<Cluster>, status: &ClusterStatus, affected: &Affected, revision: Revision) -> Missing {
+    let mut worst = Missing {
+        cluster: cluster.clone(),
+        state: State::Converged,
+        told: true,
+        input: None,
+    };
     for (path, ids) in &affected.inputs {
         let Some(kind) = status.kinds.iter().find(|kind| kind.path == *path) else {
             continue;
         };
-        let told = kind.told.as_ref();
-        let was_told = told.is_some_and(|told| told.revision >= revision || told.digest == kind.current);
+        let was_told = was_told(kind, revision);
         if !was_told {
-            worst = worst.max(State::Behind);
+            (worst.state, worst.told) = (worst.state.max(State::Behind), false);
         }
-        let inputs = kind.inputs.iter().filter(|input| ids.contains(&*input.id));
-        for input in inputs {
-            // Told of this change, whatever came after it.
-            let state = match input.state {
-                State::Behind if was_told => State::Told,
-                state => state,
-            };
-            worst = worst.max(state);
+        for input in kind.inputs.iter().filter(|input| ids.contains(&*input.id)) {
+            let state = input_progress(input, was_told);
+            if state > worst.state {
+                (worst.state, worst.input) = (state, Some((path.clone(), input.clone())));
+            }
         }
     }
-    match status.state {
-        State::Silent | State::Never if worst != State::Failing && worst != State::Converged => State::Silent,
-        _ => worst,
+    if matches!(status.state, State::Silent | State::Never) && matches!(worst.state, State::Behind | State::Told) {
+        worst.state = State::Silent;
+    }
+    worst
+}
+
+fn was_told(kind: &KindStatus, revision: Revision) -> bool {
+    let told = kind.told.as_ref();
+    told.is_some_and(|told| told.revision >= revision || told.digest == kind.current)
+}
+
+fn input_progress(input: &InputStatus, was_told: bool) -> State {
+    let is_about_it = |mark| mark == Some(input.digest);
+    match input.state {
+        // Told of this change, whatever came after it.
+        State::Behind if was_told => State::Told,
+        // A failure without a mark, from before the cluster was told, may be what the change repairs.
+        State::Failing if !was_told && !input.seen.as_ref().is_some_and(|seen| is_about_it(seen.mark)) => State::Behind,
+        state => state,
     }
 }

@@ -164,6 +164,7 @@ pub fn cluster(_: &Kinds) -> Operation {
         "since": time(),
     });
     let mut answer = row();
+    answer.insert("at".to_owned(), json!({"type": "string", "format": "date-time"}));
     answer.insert(
         "heard".to_owned(),
         described("When it last sent an event or a report.", time()),
@@ -181,6 +182,7 @@ pub fn cluster(_: &Kinds) -> Operation {
         ),
     );
     let required = [
+        "at",
         "id",
         "dns",
         "environment",
@@ -212,15 +214,30 @@ pub fn revision(_: &Kinds) -> Operation {
         "silent",
         "behind",
     ];
-    let answer: Map<_, _> = parts.iter().map(|name| ((*name).to_owned(), integer())).collect();
+    let mut answer: Map<_, _> = parts.iter().map(|name| ((*name).to_owned(), integer())).collect();
+    let missing = json!({
+        "id": text(), "dns": text(), "environment": text(), "state": state(),
+        "told": described("Whether it was told of the revision.", flag()),
+        "path": text(), "input": described("What the state comes from.", input()),
+    });
+    let required = ["id", "dns", "environment", "state", "told"];
+    let missing = array(object(&required, missing));
+    let text = "With `limit`: clusters that have not converged, the worst first.";
+    answer.insert("clusters".to_owned(), described(text, missing));
     Operation::new(
         "changes",
         "revision_status",
         "How far a revision has come: how many clusters it affects, and how it is with them.",
     )
     .path("revision", "The number of the revision.")
+    .query("selector", "Only clusters that match this label selector.", selector())
+    .query(
+        "limit",
+        "How many clusters to name that have not converged.",
+        json!({"type": "integer", "format": "int64", "minimum": 0, "default": 0}),
+    )
     .answer(200, "How far it has come.", object(&parts, Value::Object(answer)))
-    .bad_parameters()
+    .bad_selector()
     .problem(404, "There is no such revision.")
     .compacted()
     .unreadable()
