@@ -58,6 +58,7 @@ fn healthy(series: &[Labels]) -> Vec<(Labels, String)> {
     let values = |labels: &Labels| match labels["__name__"].trim_start_matches("flux_resourceset_") {
         "up" | "store_available" | "templates_current" | "oidc_keys_current" => "1x120",
         "clusters" => "3x120",
+        "cluster_states" if labels["state"] == "converged" => "100x120",
         "revision" => "7x120",
         "polls_total" if labels["status"] == "200" => "0+60x120",
         // Every poll is in the first bucket.
@@ -99,7 +100,7 @@ const fn case(
     }
 }
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 22] = [
     case("FluxResourcesetDown", "up", &[], "1x9 0x120", (14, 16)),
     case("FluxResourcesetAbsent", "up", &[], "", (14, 16)),
     case(
@@ -202,6 +203,28 @@ const CASES: [Case; 19] = [
         (19, 21),
     ),
     case("FluxResourcesetStoreDamaged", "damaged_rows", &[], "0x9 1x120", (9, 11)),
+    // Of a hundred others: 3 are within the limit, more are not.
+    case(
+        "FluxResourcesetClustersFailing",
+        "cluster_states",
+        &[("state", "failing")],
+        "3x19 9x120",
+        (34, 36),
+    ),
+    case(
+        "FluxResourcesetClustersSilent",
+        "cluster_states",
+        &[("state", "silent")],
+        "3x19 9x120",
+        (34, 36),
+    ),
+    case(
+        "FluxResourcesetChangeStalls",
+        "cluster_states",
+        &[("state", "behind")],
+        "90x19 3x19 20x120",
+        (83, 86),
+    ),
     // Restarts and writes of a day: no rule fires.
     case("", "writes_total", &[], "0+1x120", (60, 119)),
 ];
@@ -218,7 +241,9 @@ fn scraped() -> Vec<Labels> {
     let all = format!("{{job=\"{JOB}\"}}");
     eventually("both are scraped", || {
         let found = prometheus.series(&format!("flux_resourceset_refusals_total{all}"));
-        !found.is_empty() && prometheus.series(&format!("up{all}")).len() == 2
+        let states = prometheus.series(&format!("flux_resourceset_cluster_states{all}"));
+        // Each server has six states of one environment.
+        !found.is_empty() && prometheus.series(&format!("up{all}")).len() == 2 && states.len() == 12
     });
     let series = prometheus.series(&all);
     let labels = series.into_iter().map(|labels| serde_json::from_value(labels).unwrap());
