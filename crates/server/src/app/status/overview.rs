@@ -219,7 +219,7 @@ fn wanted(judge: &Judge, query: &StatusQuery) -> Result<Option<Wanted>, ReadErro
                 path: kind.path.clone().unwrap_or_default(),
                 input: Some(id.clone()),
             })),
-            [] => Err(ReadError::BadParameter(format!(
+            [] => Err(ReadError::NotFound(format!(
                 "component=\"{quoted}\": there is no such definition"
             ))),
             several => {

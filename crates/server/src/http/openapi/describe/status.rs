@@ -1,5 +1,7 @@
 //! The states of clusters.
 
+use std::collections::BTreeSet;
+
 use fleet::kind::{CLUSTERS, Kinds};
 use fleet::status::State;
 use serde_json::{Map, Value, json};
@@ -60,7 +62,17 @@ fn row() -> Map<String, Value> {
     row.as_object().cloned().unwrap_or_default()
 }
 
-pub fn list(_: &Kinds) -> Operation {
+/// The names that a kind with a Flux endpoint can be called by.
+fn kind_names(kinds: &Kinds) -> Value {
+    let named = kinds.definitions().filter_map(|kind| {
+        let path = kind.path.clone()?;
+        Some([kind.name.to_string(), kind.singular.clone(), kind.command.clone(), path])
+    });
+    let names: BTreeSet<String> = named.flatten().collect();
+    json!({"type": "string", "enum": names})
+}
+
+pub fn list(kinds: &Kinds) -> Operation {
     let names = State::ALL.map(State::name).join("|");
     let states = json!({"type": "string", "pattern": format!("^({names})(,({names}))*$")});
     let mut cluster = row();
@@ -81,7 +93,11 @@ pub fn list(_: &Kinds) -> Operation {
         "Only clusters with one of these states, separated by commas. The counts are of all.",
         states,
     )
-    .query("kind", "The states of the clusters' inputs of this kind.", text())
+    .query(
+        "kind",
+        "The states of the clusters' inputs of this kind.",
+        kind_names(kinds),
+    )
     .query(
         "component",
         "The states of this input, of the clusters that have it. With `kind` if several kinds have the id.",
@@ -94,6 +110,8 @@ pub fn list(_: &Kinds) -> Operation {
     )
     .query("offset", "How many clusters to skip.", number(0))
     .answer(200, "The states.", object(&required, answer))
+    .problem(404, "There is no such component.")
+    .bad_parameters()
     .bad_selector()
     .late()
 }
@@ -123,6 +141,7 @@ pub fn causes(_: &Kinds) -> Operation {
     )
     .query("selector", "Only clusters that match this label selector.", selector())
     .answer(200, "The causes.", object(&["causes"], answer))
+    .bad_parameters()
     .bad_selector()
     .late()
 }
@@ -237,6 +256,7 @@ pub fn revision(_: &Kinds) -> Operation {
         json!({"type": "integer", "format": "int64", "minimum": 0, "default": 0}),
     )
     .answer(200, "How far it has come.", object(&parts, Value::Object(answer)))
+    .bad_parameters()
     .bad_selector()
     .problem(404, "There is no such revision.")
     .compacted()
