@@ -63,12 +63,12 @@ impl Watch<'_> {
             printer.heading(&table(&found, rows(&found), printer.is_wide()))?;
         }
         let listed: HashSet<&str> = rows(&found).iter().map(|row| text(&row["id"])).collect();
-        let left: Vec<String> = self
-            .known
-            .keys()
-            .filter(|id| !listed.contains(id.as_str()))
-            .cloned()
-            .collect();
+        let is_listed =
+            |state: &Value| State::parse(text(state)).is_some_and(|state| self.args.listed().contains(&state));
+        // What should be in the list, and is not.
+        let left = self.known.iter().filter(|(_, state)| is_listed(state));
+        let left = left.filter(|(id, _)| !listed.contains(id.as_str()));
+        let left: Vec<String> = left.map(|(id, _)| id.clone()).collect();
         for row in rows(&found) {
             self.print(&found["at"], row)?;
         }
