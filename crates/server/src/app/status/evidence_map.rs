@@ -11,6 +11,7 @@ use fleet::document::Etag;
 use fleet::log::{Head, Revision};
 use fleet::snapshot::Cluster;
 use fleet::status::{Evidence, Lasting, Moment, Observation, Report, State, Told};
+use resourceset::Bundle;
 
 /// How many parts there are.
 const PARTS: usize = 256;
@@ -36,8 +37,9 @@ struct Kept {
 /// The state that follows from the evidence, as long as neither it nor the cluster nor the templates change.
 #[derive(Debug)]
 struct Judged {
+    /// Weak, so that no other one gets the same address.
     cluster: Weak<Cluster>,
-    templates: usize,
+    templates: Weak<Bundle>,
     lasting: Lasting,
 }
 
@@ -217,12 +219,13 @@ impl EvidenceMap {
     }
 
     /// What is known about a cluster, in short. None: nothing.
-    pub fn outline(&self, cluster: &Arc<Cluster>, templates: usize) -> Option<Outline> {
+    pub fn outline(&self, cluster: &Arc<Cluster>, templates: &Arc<Bundle>) -> Option<Outline> {
         let part = self.part(&cluster.document().id);
         let kept = part.clusters.get(&cluster.document().id)?;
         let judged = kept.judged.as_ref();
         let holds = |judged: &&Judged| {
-            judged.templates == templates && std::ptr::eq(judged.cluster.as_ptr(), Arc::as_ptr(cluster))
+            std::ptr::eq(judged.templates.as_ptr(), Arc::as_ptr(templates))
+                && std::ptr::eq(judged.cluster.as_ptr(), Arc::as_ptr(cluster))
         };
         Some(Outline {
             last_poll: kept.evidence.last_poll(),
@@ -233,14 +236,14 @@ impl EvidenceMap {
     }
 
     /// Keeps a judgement of evidence with this version.
-    pub fn keep(&self, cluster: &Arc<Cluster>, templates: usize, version: u32, lasting: Lasting) {
+    pub fn keep(&self, cluster: &Arc<Cluster>, templates: &Arc<Bundle>, version: u32, lasting: Lasting) {
         let mut part = self.part(&cluster.document().id);
         if let Some(kept) = part.clusters.get_mut(&cluster.document().id)
             && kept.version == version
         {
             kept.judged = Some(Judged {
                 cluster: Arc::downgrade(cluster),
-                templates,
+                templates: Arc::downgrade(templates),
                 lasting,
             });
         }

@@ -70,11 +70,6 @@ impl App {
 }
 
 impl Judge {
-    /// Identifies the templates.
-    fn templates_id(&self) -> usize {
-        Arc::as_ptr(&self.templates) as usize
-    }
-
     /// The status of a cluster, with everything that it rests on.
     pub fn status(&self, map: &EvidenceMap, cluster: &Arc<Cluster>) -> ClusterStatus {
         let evidence = map.get(&cluster.document().id);
@@ -84,7 +79,7 @@ impl Judge {
     /// The lasting part of a cluster's state, and its last poll. Without `may_judge`, a cluster whose evidence or replies have changed
     /// since it was last judged counts as behind.
     fn lasting(&self, map: &EvidenceMap, cluster: &Arc<Cluster>, may_judge: bool) -> (Lasting, Option<Moment>) {
-        let Some(outline) = map.outline(cluster, self.templates_id()) else {
+        let Some(outline) = map.outline(cluster, &self.templates) else {
             return (NEVER, None);
         };
         if let Some(lasting) = outline.lasting {
@@ -102,7 +97,7 @@ impl Judge {
             true => judge(&evidence, &self.expected(cluster), self.now, self.silent_after).lasting,
             false => Lasting::of_polls(&evidence, self.replies(cluster)),
         };
-        map.keep(cluster, self.templates_id(), outline.version, lasting);
+        map.keep(cluster, &self.templates, outline.version, lasting);
         (lasting, outline.last_poll)
     }
 
