@@ -304,6 +304,63 @@ fn a_state_follows_from_evidence() {
     }
 }
 
+/// Version 2 did not exist, so that its release told nothing. The way back to version 1 tells nothing, either.
+#[test]
+fn a_success_does_not_count_after_the_input_had_another_content() {
+    let chart = |evidence: &mut Evidence, at: u64, version: u32| {
+        let event = json!({
+            "involvedObject": {"kind": "HelmChart", "namespace": "flux-system", "name": "flux-system-a"},
+            "severity": "error", "reason": "InvalidChartReference", "timestamp": second(at).to_string(),
+            "metadata": {"input": format!("{PATH}/a"), "desired": mark_of('a', version).to_string()},
+        });
+        observe(evidence, at, &event);
+    };
+    let state = |evidence: &Evidence| {
+        let status = judge(evidence, &expected(&body(&[1]), true), second(60), SILENT_AFTER);
+        status.kinds[0].inputs[0].state
+    };
+    let mut evidence = known(&[
+        P(10, vec![1]),
+        E(15, 'a', 1, "info", "UpgradeSucceeded"),
+        P(20, vec![2]),
+    ]);
+    chart(&mut evidence, 25, 2);
+    assert_eq!(state(&evidence), Behind, "it has version 2");
+    apply(&mut evidence, &P(30, vec![1]));
+    assert_eq!(state(&evidence), ToldState);
+    let mut reported = evidence.clone();
+    apply(&mut reported, &R(40, vec![('a', 1, Some(true))]));
+    assert_eq!(state(&reported), Converged);
+    apply(&mut evidence, &E(40, 'a', 1, "info", "UpgradeSucceeded"));
+    assert_eq!(state(&evidence), Converged);
+    // What failed before counts no longer.
+    chart(&mut evidence, 35, 2);
+    assert_eq!(state(&evidence), Converged);
+}
+
+#[test]
+fn what_is_under_way_is_told_by_what_applies_the_input() {
+    let object = |kind: &str, ready: Option<bool>, reason: &str| {
+        json!({
+            "kind": kind, "name": "a", "ready": ready, "reason": reason, "input": format!("{PATH}/a"),
+            "desired": mark_of('a', 1).to_string(),
+        })
+    };
+    let (release, source) = (
+        object("HelmRelease", None, "Progressing"),
+        object("HelmRepository", Some(true), "Succeeded"),
+    );
+    for objects in [[&release, &source], [&source, &release]] {
+        let mut evidence = known(&[P(10, vec![1])]);
+        let report = json!({"at": second(20).to_string(), "full": true, "objects": objects}).to_string();
+        evidence.report(Report::parse(report.as_bytes(), second(20)).unwrap());
+        let status = judge(&evidence, &expected(&body(&[1]), true), second(30), SILENT_AFTER);
+        let input = &status.kinds[0].inputs[0];
+        assert_eq!(input.state, ToldState);
+        assert_eq!(&*input.seen.as_ref().unwrap().reason, "Progressing");
+    }
+}
+
 #[test]
 fn a_cluster_that_stops_polling_becomes_silent_but_stays_failing() {
     let told = [P(10, vec![1])];

@@ -278,7 +278,7 @@ fn input_status(
     if let Some(failing) = failing.max_by_key(|seen| (seen.object.applies(), seen.at)) {
         return status(State::Failing, Some(failing));
     }
-    if let Some(success) = success {
+    if let Some(success) = success.filter(|success| !is_overtaken(success, seen)) {
         return status(State::Converged, Some(success));
     }
     if let Some(set) = set {
@@ -288,7 +288,7 @@ fn input_status(
         .iter()
         .copied()
         .filter(|seen| is_current(seen))
-        .max_by_key(|seen| seen.at);
+        .max_by_key(|seen| (seen.object.applies(), seen.at));
     match by_poll {
         State::Converged if kind.watched && input.enabled => status(State::Told, latest),
         State::Converged => status(State::Converged, None),
@@ -316,6 +316,16 @@ fn success<'a>(mark: Mark, seen: &[&'a Observation]) -> Option<&'a Observation> 
     };
     let all = proof.iter().all(|seen| proves(seen));
     proof.into_iter().filter(|_| all).max_by_key(|seen| seen.at)
+}
+
+/// Whether the input had another content after an event told of this success. Then the cluster has to come back to this one first, of which Flux
+/// sends no event. A report tells what an object is now.
+fn is_overtaken(success: &Observation, seen: &[&Observation]) -> bool {
+    let time = |seen: &Observation| (seen.at, seen.learnt);
+    let mut other = seen
+        .iter()
+        .filter(|seen| seen.mark.is_some() && seen.mark != success.mark);
+    success.source == Source::Event && other.any(|other| time(other) > time(success))
 }
 
 /// What fails and belongs to no input: objects that nobody marked, and providers.
