@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{debug, info, warn};
 
 use crate::api::{Api, Trouble};
@@ -73,7 +73,7 @@ impl Reporter {
                         }
                         let pause = backoff.pause(trouble.retry_after);
                         warn!(problem = %trouble, retry_in = ?pause, "the report was not accepted");
-                        sleep(pause).await;
+                        self.api.wait(pause, &trouble).await;
                         continue;
                     }
                 }

@@ -4,6 +4,7 @@ mod https;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
 use self::https::Https;
 use crate::config::{Access, Config, Token, usable_token};
@@ -31,6 +33,9 @@ pub(crate) struct Api {
     cluster: String,
     access: Access,
     https: Https,
+    /// Whether the last call found the API away.
+    away: AtomicBool,
+    back: Notify,
 }
 
 /// What each path has for this cluster.
@@ -62,6 +67,11 @@ impl Trouble {
     pub(crate) fn is_outage(&self) -> bool {
         self.status != Some(StatusCode::TOO_MANY_REQUESTS)
     }
+
+    /// Whether nobody answers who could say when to call again.
+    fn is_away(&self) -> bool {
+        self.is_outage() && self.retry_after.is_none()
+    }
 }
 
 impl fmt::Display for Trouble {
@@ -79,7 +89,17 @@ impl Api {
             cluster: format!("{}/api/v2/flux/clusters/{}", config.url, config.dns),
             access: config.access.clone(),
             https: Https::new(&config.url, &config.access)?,
+            away: AtomicBool::new(false),
+            back: Notify::new(),
         })
+    }
+
+    /// Waits after a failure: for the pause, or until another call finds that the API is back.
+    pub(crate) async fn wait(&self, pause: Duration, trouble: &Trouble) {
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.back.notified(), if trouble.is_away() => {}
+        }
     }
 
     pub(crate) async fn report(&self, body: String) -> Result<(), Trouble> {
@@ -103,6 +123,16 @@ impl Api {
     }
 
     async fn call(&self, method: Method, path: &str, body: String, within: Duration) -> Result<Bytes, Trouble> {
+        let reply = self.reply(method, path, body, within).await;
+        match &reply {
+            Ok(_) if self.away.swap(false, Ordering::Relaxed) => self.back.notify_waiters(),
+            Err(trouble) if trouble.is_away() => self.away.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        reply
+    }
+
+    async fn reply(&self, method: Method, path: &str, body: String, within: Duration) -> Result<Bytes, Trouble> {
         let client = self.https.client();
         let mut request = Request::builder()
             .method(method)

@@ -70,7 +70,7 @@ impl Nudger {
                     self.away |= trouble.is_outage();
                     let pause = backoff.pause(trouble.retry_after);
                     warn!(problem = %trouble, retry_in = ?pause, "cannot hear of changes");
-                    sleep(pause).await;
+                    self.api.wait(pause, &trouble).await;
                 }
             }
         }
@@ -104,11 +104,15 @@ impl Nudger {
     /// Takes note of what each path has, and asks for the nudges that follow.
     fn hear(&mut self, changed: Changed) {
         let now = Instant::now();
+        if self.known.is_none() {
+            info!(paths = changed.paths.len(), "listens for changes");
+        }
         let known = self.known.as_ref().map(|known| &known.paths);
         for path in changed_paths(known, &changed.paths) {
             self.limit.ask(path, now);
         }
         if self.away {
+            info!("the API is back: providers that are not ready are nudged");
             let providers = self.inventory.borrow().providers(&self.ours);
             for provider in providers.iter().filter(|provider| provider.ready != Some(true)) {
                 self.limit.ask(&provider.path, now);

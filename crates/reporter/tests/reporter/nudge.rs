@@ -1,5 +1,7 @@
 //! Providers that poll when their reply changed.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::world::{World, eventually};
@@ -7,7 +9,11 @@ use crate::world::{World, eventually};
 const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 
 async fn world() -> World {
-    let mut world = World::new().await;
+    started(World::new().await).await
+}
+
+/// Starts a reporter that nudges.
+async fn started(mut world: World) -> World {
     world.config.nudge = true;
     for path in ["namespaces", "rolebindings"] {
         world.kubernetes.put("resourcesetinputproviders", world.provider(path));
@@ -77,6 +83,33 @@ async fn after_an_outage_each_provider_that_is_not_ready_is_nudged_once() {
         polls[back].body.get("since").is_none(),
         "a poll that waits would not tell that the API is back"
     );
+}
+
+/// Each call waits longer after each failure. Whichever gets through first tells the other.
+#[tokio::test]
+async fn a_report_that_is_accepted_ends_the_pause_of_the_poll() {
+    let mut world = World::new().await;
+    world.pace.first_retry = Duration::from_secs(3600);
+    world.pace.longest_retry = Duration::from_secs(3600);
+    let world = started(world).await;
+    world.fleet.refuse_polls(&[(503, None)]);
+    world.fleet.change("namespaces", "2");
+    let refused = || world.fleet.polls().iter().rposition(|poll| poll.status == 503);
+    eventually("a refused poll", || refused().is_some()).await;
+    let polled_again = || refused().is_some_and(|refused| world.fleet.polls().len() > refused + 1);
+    let mut failing = world.provider("rolebindings");
+    failing["status"]["conditions"][0]["status"] = "False".into();
+    // The first report may come before the reporter has heard of the refusal. Without reports the next poll would be in an hour.
+    for report in 0.. {
+        if polled_again() {
+            break;
+        }
+        assert!(report < 100, "no report ended the pause");
+        failing["status"]["conditions"][0]["message"] = report.to_string().into();
+        world.kubernetes.put("resourcesetinputproviders", failing.clone());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    eventually("nudges", || nudged(&world).len() == 2).await;
 }
 
 #[tokio::test]
