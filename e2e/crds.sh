@@ -2,8 +2,9 @@
 # Prints a folder with the definitions of what our manifests use and the parts of build.sh do not define: ServiceMonitor, PrometheusRule, HTTPRoute,
 # and those of Flux's notification-controller, from their authors' Go modules. The folder is named by the hash of this file, so a second call fetches nothing.
 set -euo pipefail
+cd "$(dirname "$0")"
 
-out=${XDG_CACHE_HOME:-$HOME/.cache}/flux-resourceset/crds/$(sha256sum "$0" | cut -c 1-16)
+out=${XDG_CACHE_HOME:-$HOME/.cache}/flux-resourceset/crds/$(cat crds.sh notification.sh | sha256sum | cut -c 1-16)
 if [[ ! -e $out ]]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
@@ -17,10 +18,7 @@ if [[ ! -e $out ]]; then
   taken github.com/prometheus-operator/prometheus-operator@v0.93.0 example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml
   taken github.com/prometheus-operator/prometheus-operator@v0.93.0 example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml
   taken sigs.k8s.io/gateway-api@v1.6.3 config/crd/standard/gateway.networking.k8s.io_httproutes.yaml
-  taken github.com/fluxcd/notification-controller@v1.9.3 config/crd/bases/notification.toolkit.fluxcd.io_providers.yaml
-  taken github.com/fluxcd/notification-controller@v1.9.3 config/crd/bases/notification.toolkit.fluxcd.io_alerts.yaml
-  # As Flux Operator installs it: it adds its own kinds to those that alerts know.
-  sed -i 's/^\( *\)- OCIRepository$/&\n\1- ResourceSet\n\1- ResourceSetInputProvider/' "$work/notification.toolkit.fluxcd.io_alerts.yaml"
+  install -m 644 "$(./notification.sh crds)"/crds/*.yaml "$work/"
   mkdir -p "$(dirname "$out")"
   chmod 755 "$work"
   mv "$work" "$out"

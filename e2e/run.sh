@@ -8,4 +8,11 @@ kubectl=$(e2e/kubectl.sh)
 scripts/debian.sh openssl
 cargo build --quiet --release --package flux-resourceset --package flux-resourceset-cli --package e2e
 built=$(realpath "${CARGO_TARGET_DIR:-target}/release")
-exec "$built/e2e" --parts "$parts" --server "$built/flux-resourceset" --cli "$built/flux-resourceset-cli" --kubectl "$kubectl" "$@"
+arguments=(--parts "$parts" --server "$built/flux-resourceset" --cli "$built/flux-resourceset-cli" --kubectl "$kubectl")
+if [[ " $* " != *" demo "* ]]; then
+  notification=$(e2e/notification.sh)
+  # By itself: the reporter's dependencies are no part of the others.
+  cargo build --quiet --release --package flux-resourceset-reporter
+  arguments+=(--notification "$notification" --reporter "$built/flux-resourceset-reporter")
+fi
+exec "$built/e2e" "${arguments[@]}" "$@"

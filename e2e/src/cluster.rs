@@ -1,12 +1,13 @@
 //! One cluster: etcd, the API server, the controller manager, Flux Operator and Flux' controllers, each a process.
 
 use std::fs;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::kube::{self, Kube};
+use crate::kube::Kube;
 use crate::process::{Process, free_address};
 use crate::{Result, manifests, wait};
 
@@ -41,7 +42,25 @@ pub(crate) struct Cluster {
     /// What kubectl needs. The context has the cluster's name, so that the files of several clusters can be used together.
     pub(crate) kubeconfig: PathBuf,
     processes: Vec<Process>,
+    /// How Flux was started, process by process.
+    flux: Vec<(&'static str, Command)>,
+    /// Where notification-controller takes events, if there is one.
+    events: Option<String>,
+    logs: PathBuf,
 }
+
+/// A cluster that is to be started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) parts: &'a Parts,
+    /// With notification-controller, if it has one.
+    pub(crate) notification: Option<&'a Parts>,
+    pub(crate) name: &'static str,
+    pub(crate) environment: &'static str,
+}
+
+pub(crate) const OPERATOR: &str = "operator";
+pub(crate) const NOTIFICATION: &str = "notification-controller";
 
 const TOKEN: &str = "administrator-of-a-cluster-that-lives-for-minutes";
 
@@ -50,43 +69,59 @@ const REQUEUE: &str = "--requeue-dependency=1s";
 
 impl Cluster {
     /// Starts a cluster, and comes back when Kubernetes answers and Flux runs.
-    pub(crate) fn start(
-        parts: &Parts,
-        name: &'static str,
-        environment: &'static str,
-        work: &Path,
-        logs: &Path,
-    ) -> Result<Cluster> {
+    pub(crate) fn start(plan: Plan<'_>, work: &Path, logs: &Path) -> Result<Cluster> {
+        let name = plan.name;
         let (work, logs) = (work.join(name), logs.join(name));
         fs::create_dir_all(&work)?;
         fs::create_dir_all(&logs)?;
         let mut processes = vec![];
         let kubeconfig = work.join("kubeconfig");
-        let kube = kubernetes(parts, name, &kubeconfig, &work, &logs, &mut processes)?;
-        kube.apply(&parts.crds)?;
-        for crd in &parts.crds {
-            let crd = kube::text(&crd["metadata"]["name"]);
-            wait::until(&format!("{crd} to be served"), || {
-                let crd = kube.need(kube::CRD, "", crd)?;
-                let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
-                let mut established = conditions.filter(|condition| condition["type"] == "Established");
-                match established.any(|condition| condition["status"] == "True") {
-                    true => Ok(()),
-                    false => Err("not established yet".into()),
-                }
-            })?;
+        let kube = kubernetes(plan.parts, name, &kubeconfig, &work, &logs, &mut processes)?;
+        for parts in [Some(plan.parts), plan.notification].into_iter().flatten() {
+            kube.define(&parts.crds)?;
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "flux-system"}});
         kube.apply(&[namespace])?;
-        flux(parts, &work, &logs, &mut processes)?;
-        Ok(Cluster {
+        let mut cluster = Cluster {
             name,
             dns: format!("{name}.k8s.example.com"),
-            environment,
+            environment: plan.environment,
             kube,
             kubeconfig,
             processes,
-        })
+            flux: vec![],
+            events: None,
+            logs,
+        };
+        if let Some(parts) = plan.notification {
+            notification(parts, &work, &mut cluster)?;
+        }
+        flux(plan.parts, &work, &mut cluster)?;
+        Ok(cluster)
+    }
+
+    /// Stops a process of Flux.
+    pub(crate) fn stop(&mut self, name: &str) -> Result<()> {
+        let at = self.processes.iter().position(|process| process.name() == name);
+        let at = at.ok_or_else(|| format!("{}: {name} does not run", self.name))?;
+        self.processes.remove(at).stop()
+    }
+
+    /// Starts a process of Flux that was stopped, as it was started before.
+    pub(crate) fn start_again(&mut self, name: &str) -> Result<()> {
+        let started = self.flux.iter_mut().find(|(known, _)| *known == name);
+        let (_, command) = started.ok_or_else(|| format!("{}: {name} never ran", self.name))?;
+        self.processes.push(Process::start(name, command, &self.logs)?);
+        match &self.events {
+            Some(events) if name == NOTIFICATION => listens(events),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a process of Flux for the first time.
+    fn start_flux(&mut self, name: &'static str, command: Command) -> Result<()> {
+        self.flux.push((name, command));
+        self.start_again(name)
     }
 
     /// The file with the certificate of its API server, and the one that signed it.
@@ -167,40 +202,67 @@ fn kubernetes(
     Ok(kube)
 }
 
-/// Flux Operator and the controllers, without the containers that a FluxInstance would start them in.
-fn flux(parts: &Parts, work: &Path, logs: &Path, processes: &mut Vec<Process>) -> Result<()> {
-    let storage = free_address()?;
-    let mut start = |name: &str, arguments: &[String]| -> Result<()> {
-        let home = work.join(name);
-        fs::create_dir_all(&home)?;
-        let mut command = parts.command(name);
-        command
-            .env("KUBECONFIG", work.join("kubeconfig"))
-            .env("RUNTIME_NAMESPACE", "flux-system")
-            .env("HOME", &home)
-            .env("TMPDIR", &home)
-            .args([
-                "--enable-leader-election=false",
-                "--metrics-addr=127.0.0.1:0",
-                "--health-addr=127.0.0.1:0",
-            ])
-            .args(arguments);
-        if name == "operator" {
-            command.env("GODEBUG", "fips140=on"); // it refuses to start otherwise
-        }
-        processes.push(Process::start(name, &mut command, logs)?);
+/// A program of Flux, without the container that a FluxInstance would start it in.
+fn controller(parts: &Parts, name: &str, work: &Path) -> Result<Command> {
+    let home = work.join(name);
+    fs::create_dir_all(&home)?;
+    let mut command = parts.command(name);
+    command
+        .env("KUBECONFIG", work.join("kubeconfig"))
+        .env("RUNTIME_NAMESPACE", "flux-system")
+        .env("HOME", &home)
+        .env("TMPDIR", &home)
+        .args([
+            "--enable-leader-election=false",
+            "--metrics-addr=127.0.0.1:0",
+            "--health-addr=127.0.0.1:0",
+        ]);
+    Ok(command)
+}
+
+/// notification-controller, first of all: the others wait 15 s for each event as long as it does not answer.
+fn notification(parts: &Parts, work: &Path, cluster: &mut Cluster) -> Result<()> {
+    let (events, receivers) = (free_address()?, free_address()?);
+    let mut command = controller(parts, NOTIFICATION, work)?;
+    command.arg(format!("--events-addr={events}"));
+    command.arg(format!("--receiverAddr={receivers}"));
+    cluster.events = Some(events);
+    cluster.start_flux(NOTIFICATION, command)
+}
+
+/// Waits until somebody listens at an address.
+fn listens(address: &str) -> Result<()> {
+    wait::until(&format!("{address} to be listened at"), || {
+        TcpStream::connect(address)?;
         Ok(())
-    };
+    })
+}
+
+/// Flux Operator and the controllers, which send events if there is somebody who takes them.
+fn flux(parts: &Parts, work: &Path, cluster: &mut Cluster) -> Result<()> {
+    let storage = free_address()?;
+    let events = cluster.events.as_ref().map(|events| format!("http://{events}/"));
     let folder = |name: &str| format!("--storage-path={}", work.join(name).display());
-    start("operator", &[folder("operator"), "--web-server-port=0".into()])?;
-    start(
-        "source-controller",
-        &[
-            folder("source-controller"),
-            format!("--storage-addr={storage}"),
-            format!("--storage-adv-addr={storage}"),
-        ],
-    )?;
-    start("kustomize-controller", &[REQUEUE.into()])?;
-    start("helm-controller", &[REQUEUE.into()])
+    let mut operator = controller(parts, OPERATOR, work)?;
+    operator
+        .env("GODEBUG", "fips140=on") // it refuses to start otherwise
+        .args([folder(OPERATOR), "--web-server-port=0".to_owned()])
+        .envs(events.iter().map(|events| ("NOTIFICATION_CONTROLLER_ADDRESS", events)));
+    cluster.start_flux(OPERATOR, operator)?;
+    let source = [
+        folder("source-controller"),
+        format!("--storage-addr={storage}"),
+        format!("--storage-adv-addr={storage}"),
+    ];
+    for (name, arguments) in [
+        ("source-controller", &source[..]),
+        ("kustomize-controller", &[REQUEUE.to_owned()]),
+        ("helm-controller", &[REQUEUE.to_owned()]),
+    ] {
+        let mut command = controller(parts, name, work)?;
+        command.args(arguments);
+        command.args(events.iter().map(|events| format!("--events-addr={events}")));
+        cluster.start_flux(name, command)?;
+    }
+    Ok(())
 }

@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
+use ureq::Agent;
 
 use crate::certificates::Certificates;
 use crate::process::{Process, free_address};
@@ -13,6 +15,9 @@ use crate::{Args, Result, wait};
 
 pub(crate) const READ_TOKEN: &str = "what-clusters-read-with";
 const WRITE_TOKEN: &str = "what-operators-write-with";
+
+/// After how long without a poll a cluster is silent. By default it is 20 minutes, which a test need not wait for.
+pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(20);
 
 /// The exit code of a command, its stdout and its stderr.
 type Ran = (i32, String, String);
@@ -33,6 +38,7 @@ pub(crate) struct Fleet {
     authority_file: PathBuf,
     /// The certificate and the key of the process that clusters poll.
     server_files: (PathBuf, PathBuf),
+    agent: Agent,
 }
 
 impl Fleet {
@@ -56,6 +62,10 @@ impl Fleet {
             authority_file: certificates.authority_file(),
             certificates,
             server_files,
+            agent: Agent::config_builder()
+                .timeout_global(Some(Duration::from_secs(10)))
+                .build()
+                .new_agent(),
         })
     }
 
@@ -107,6 +117,7 @@ impl Fleet {
             .env("SEED_FILE", self.work.join("seed.json"))
             .env("AUTH_TOKEN", READ_TOKEN)
             .env("CRUD_AUTH_TOKEN", WRITE_TOKEN)
+            .env("SILENT_AFTER", format!("{}s", SILENT_AFTER.as_secs()))
             .env("RUST_LOG", "info,flux_resourceset=debug");
         if mode == "read-only" {
             command.envs(self.tls());
@@ -210,6 +221,17 @@ impl Fleet {
             )
             .into()),
         }
+    }
+
+    /// What the process for operators answers.
+    pub(crate) fn get(&self, path: &str) -> Result<Value> {
+        let mut reply = self
+            .agent
+            .get(format!("{}{path}", self.write_url()))
+            .header("Authorization", format!("Bearer {READ_TOKEN}"))
+            .call()
+            .map_err(|error| format!("GET {path}: {error}"))?;
+        Ok(serde_json::from_str(&reply.body_mut().read_to_string()?)?)
     }
 
     /// A file for a command to read, which runs in the same folder.

@@ -10,7 +10,7 @@ use ureq::Agent;
 use ureq::http::Request;
 use ureq::tls::{Certificate, PemItem, TlsConfig, parse_pem};
 
-use crate::Result;
+use crate::{Result, wait};
 
 /// A kind of object, by where the API has it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,7 @@ pub(crate) const CONFIG_MAP: Kind = kind("api/v1", "configmaps");
 pub(crate) const SECRET: Kind = kind("api/v1", "secrets");
 pub(crate) const NAMESPACE: Kind = kind("api/v1", "namespaces");
 pub(crate) const CLUSTER_ROLE_BINDING: Kind = kind("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings");
+pub(crate) const DEPLOYMENT: Kind = kind("apis/apps/v1", "deployments");
 pub(crate) const NETWORK_POLICY: Kind = kind("apis/networking.k8s.io/v1", "networkpolicies");
 pub(crate) const CRD: Kind = kind("apis/apiextensions.k8s.io/v1", "customresourcedefinitions");
 pub(crate) const PROVIDER: Kind = kind("apis/fluxcd.controlplane.io/v1", "resourcesetinputproviders");
@@ -221,6 +222,23 @@ impl Kube {
                 (200..300, _) => {}
                 (status, text) => return Err(format!("apply {kind} {name}: {status} {text}").into()),
             }
+        }
+        Ok(())
+    }
+
+    /// Installs definitions, and comes back when all of them are served.
+    pub(crate) fn define(&self, crds: &[Value]) -> Result<()> {
+        self.apply(crds)?;
+        for crd in crds {
+            let name = text(&crd["metadata"]["name"]);
+            wait::until(&format!("{name} to be served"), || {
+                let crd = self.need(CRD, "", name)?;
+                let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+                match conditions.any(|it| it["type"] == "Established" && it["status"] == "True") {
+                    true => Ok(()),
+                    false => Err("not established yet".into()),
+                }
+            })?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The life of a cluster, with the real components: Kubernetes' API server and controller manager, Flux Operator, Flux' source-,
-//! kustomize- and helm-controller, and our own server and command line. All of them are plain processes on loopback.
+//! kustomize-, helm- and notification-controller, and our own server, command line and reporter. All of them are plain processes on loopback.
 
+mod account;
 mod artifacts;
 mod certificates;
 mod cluster;
@@ -45,6 +46,12 @@ struct Args {
     /// Our command line
     #[arg(long, value_name = "PATH")]
     cli: PathBuf,
+    /// Our reporter; the demo needs none
+    #[arg(long, value_name = "PATH")]
+    reporter: Option<PathBuf>,
+    /// What notification.sh built: bin/ and crds/; the demo needs none of it
+    #[arg(long, value_name = "DIR")]
+    notification: Option<PathBuf>,
     /// kubectl, which has kustomize in it
     #[arg(long, value_name = "PATH")]
     kubectl: PathBuf,
@@ -123,6 +130,9 @@ fn failed(error: &Error) -> ExitCode {
 
 /// Everything that was started ends with `world`, however this ends.
 fn run(args: &Args, folder: &Path) -> Result<()> {
+    if args.what.is_none() && (args.reporter.is_none() || args.notification.is_none()) {
+        return Err("the story needs --reporter and --notification".into());
+    }
     let mut story = Story::new();
     let mut world = World::start(args, folder, &story)?;
     let told = match args.what {

@@ -38,6 +38,8 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    /// Where its part of the log begins.
+    begins: u64,
 }
 
 impl Process {
@@ -45,6 +47,7 @@ impl Process {
     pub(crate) fn start(name: &str, command: &mut Command, logs: &Path) -> Result<Process> {
         let log = logs.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log)?;
+        let begins = file.metadata()?.len();
         let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
@@ -57,11 +60,24 @@ impl Process {
             name: name.to_owned(),
             child,
             log,
+            begins,
         })
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Succeeds when a line of its log has this text, of those that it wrote since it was started the last time.
+    pub(crate) fn logged(&self, text: &str) -> Result<()> {
+        let mut file = File::open(&self.log)?;
+        file.seek(SeekFrom::Start(self.begins))?;
+        let mut log = String::new();
+        file.read_to_string(&mut log)?;
+        match log.lines().any(|line| line.contains(text)) {
+            true => Ok(()),
+            false => Err(format!("{} has not logged: {text}", self.name).into()),
+        }
     }
 
     /// How the process has ended, if it has.

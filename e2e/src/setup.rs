@@ -108,6 +108,11 @@ pub(crate) fn base(world: &World, cluster: &Cluster) -> Result<Vec<Value>> {
 
 /// What `cluster bootstrap` prints for a cluster that the fleet knows: everything that it applies.
 pub(crate) fn bootstrap(world: &World, cluster: &Cluster, more: &[&str]) -> Result<Vec<Value>> {
+    bootstrap_every(world, cluster, "1s", more)
+}
+
+/// The same for a cluster that polls at another interval.
+pub(crate) fn bootstrap_every(world: &World, cluster: &Cluster, interval: &str, more: &[&str]) -> Result<Vec<Value>> {
     let (url, source) = (world.fleet.url(), world.artifacts.oci(MANIFESTS));
     let authority = world.fleet.certificates().authority_file().display().to_string();
     let mut arguments = vec![
@@ -119,7 +124,7 @@ pub(crate) fn bootstrap(world: &World, cluster: &Cluster, more: &[&str]) -> Resu
         "--ca-file",
         &authority,
     ];
-    arguments.extend(["--source", &source, "--interval", "1s"]);
+    arguments.extend(["--source", &source, "--interval", interval]);
     arguments.extend(more);
     match world.fleet.cli(&arguments)? {
         Value::String(printed) => manifests::objects(&printed),

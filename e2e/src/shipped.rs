@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Parts};
-use crate::kube::{self, Kube, Resource, text};
+use crate::cluster::{Cluster, Parts, Plan};
+use crate::kube::{Kube, Resource, text};
 use crate::{Result, manifests, wait, wiring};
 
 /// Judges renderings by a real API server.
@@ -37,10 +37,17 @@ pub(crate) fn check(args: &Args, folder: &Path) -> Result<()> {
     let renderings = read(&args.renderings)?;
     let (work, logs) = (folder.join("work"), folder.join("logs"));
     fs::create_dir_all(&logs)?;
-    let cluster = Cluster::start(&Parts::new(&args.parts)?, "manifests", "dev", &work, &logs)?;
+    let parts = Parts::new(&args.parts)?;
+    let plan = Plan {
+        parts: &parts,
+        notification: None,
+        name: "manifests",
+        environment: "dev",
+    };
+    let cluster = Cluster::start(plan, &work, &logs)?;
     let kube = &cluster.kube;
     let others = manifests::folder(&args.crds)?;
-    define(kube, &others)?;
+    kube.define(&others)?;
     println!(
         "A Kubernetes API answers, with the definitions of Flux and {} more",
         others.len()
@@ -125,22 +132,6 @@ fn namespace(object: &Value) -> &str {
         "Namespace" => text(&object["metadata"]["name"]),
         _ => text(&object["metadata"]["namespace"]),
     }
-}
-
-fn define(kube: &Kube, crds: &[Value]) -> Result<()> {
-    kube.apply(crds)?;
-    for crd in crds {
-        let name = text(&crd["metadata"]["name"]);
-        wait::until(&format!("{name} to be served"), || {
-            let crd = kube.need(kube::CRD, "", name)?;
-            let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
-            match conditions.any(|it| it["type"] == "Established" && it["status"] == "True") {
-                true => Ok(()),
-                false => Err("not established yet".into()),
-            }
-        })?;
-    }
-    Ok(())
 }
 
 struct Judge<'a> {

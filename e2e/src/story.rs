@@ -28,6 +28,12 @@ pub(crate) struct Asked {
     change: usize,
 }
 
+impl Asked {
+    pub(crate) fn elapsed(self) -> Duration {
+        self.at.elapsed()
+    }
+}
+
 impl Story {
     pub(crate) fn new() -> Story {
         Story {
@@ -73,12 +79,16 @@ impl Story {
     /// Waits for an effect of a change, and notes how long it took.
     pub(crate) fn then<T>(&mut self, asked: Asked, effect: &str, look: impl FnMut() -> Result<T>) -> Result<T> {
         let found = wait::until(effect, look)?;
-        let took = asked.at.elapsed();
+        self.saw(asked, effect, asked.at.elapsed());
+        Ok(found)
+    }
+
+    /// Notes an effect of a change that was seen so long after it.
+    pub(crate) fn saw(&mut self, asked: Asked, effect: &str, took: Duration) {
         println!("  ✓ {effect} ({:.1} s)", took.as_secs_f32());
         if let Some(change) = self.changes.get_mut(asked.change) {
             change.effects.push((effect.to_owned(), took));
         }
-        Ok(found)
     }
 
     /// A command that only shows something.

@@ -46,6 +46,16 @@ pub(crate) fn until_within<T>(longest: Duration, what: &str, mut look: impl FnMu
     }
 }
 
+/// The pause between two looks of who looks for something else than an end. Fails when somebody interrupts, or a process has ended.
+pub(crate) fn pause() -> Result<()> {
+    if interrupted() {
+        return Err("interrupted".into());
+    }
+    process::all_alive()?;
+    thread::sleep(BETWEEN_LOOKS);
+    Ok(())
+}
+
 /// Waits until somebody interrupts, which is an error here as everywhere, or a process ends that should run.
 pub(crate) fn for_ever(what: &str) -> Result<()> {
     until_within(Duration::MAX, what, || Err("it still runs".into()))

@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::artifacts::Artifacts;
-use crate::cluster::{Cluster, Parts};
+use crate::cluster::{Cluster, Parts, Plan};
 use crate::fleet::Fleet;
 use crate::process::Process;
 use crate::story::Story;
@@ -22,6 +22,9 @@ pub(crate) struct World {
     pub(crate) two: Cluster,
     pub(crate) artifacts: Artifacts,
     pub(crate) fleet: Fleet,
+    /// The reporter of the first cluster, when it runs.
+    pub(crate) reporter: Option<Process>,
+    pub(crate) reporter_program: Option<PathBuf>,
     /// The demo fleet that we ship, its charts taken from loopback.
     pub(crate) seed: Value,
     pub(crate) repository: PathBuf,
@@ -35,9 +38,23 @@ impl World {
         let parts = Parts::new(&args.parts)?;
         let (work, logs) = (folder.join("work"), folder.join("logs"));
         fs::create_dir_all(&logs)?;
+        // The second cluster shows that everything works without it.
+        let notification = args.notification.as_deref().map(Parts::new).transpose()?;
+        let one = Plan {
+            parts: &parts,
+            notification: notification.as_ref(),
+            name: "demo-cluster-01",
+            environment: "dev",
+        };
+        let two = Plan {
+            notification: None,
+            name: "demo-cluster-02",
+            environment: "prod",
+            ..one
+        };
         let (one, two) = thread::scope(|scope| {
-            let one = scope.spawn(|| Cluster::start(&parts, "demo-cluster-01", "dev", &work, &logs));
-            let two = scope.spawn(|| Cluster::start(&parts, "demo-cluster-02", "prod", &work, &logs));
+            let one = scope.spawn(|| Cluster::start(one, &work, &logs));
+            let two = scope.spawn(|| Cluster::start(two, &work, &logs));
             let joined = |thread: thread::ScopedJoinHandle<'_, Result<Cluster>>| {
                 thread
                     .join()
@@ -59,6 +76,8 @@ impl World {
             two,
             artifacts,
             fleet,
+            reporter: None,
+            reporter_program: args.reporter.clone(),
             seed,
             // Commands that are told of it run elsewhere.
             repository: args.repository.canonicalize()?,
@@ -77,6 +96,7 @@ impl World {
         let (one, two) = (&mut self.one, &mut self.two);
         let clusters = of(one.name, one.processes().iter_mut()).chain(of(two.name, two.processes().iter_mut()));
         let ours = self.fleet.processes().chain([self.artifacts.process()]);
+        let ours = ours.chain(&mut self.reporter);
         clusters.chain(Iterator::zip(std::iter::repeat("fleet"), ours))
     }
 }

@@ -10,6 +10,7 @@ mod look;
 mod registration;
 mod registries;
 mod roads;
+mod status;
 mod together;
 mod trouble;
 
@@ -27,6 +28,8 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     identity::own_token(story, world)?;
     identity::certificate(story, world)?;
     registration::registration(story, world)?;
+    status::status(story, world)?;
+    status::left(world, &mut bare)?;
     changes::patch(story, world)?;
     changes::any_value(story, world)?;
     changes::many(story, world)?;
@@ -47,6 +50,7 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     together::together(story, world)?;
     trouble::api_down(story, world)?;
     trouble::wrong_token(story, world)?;
+    status::agrees(story, world)?;
     kinds::network_policies(story, world, &mut bare)?;
     end::unassign(story, world)?;
     trouble::too_large(story, world)?;

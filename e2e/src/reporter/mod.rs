@@ -12,7 +12,8 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use self::fleet::Fleet;
-use crate::cluster::{Cluster, Parts};
+use crate::account::Account;
+use crate::cluster::{Cluster, Parts, Plan};
 use crate::kube::{self, Kube, text};
 use crate::process::Process;
 use crate::{Result, manifests, wait};
@@ -38,7 +39,14 @@ const ACCOUNT: &str = "flux-resourceset-reporter";
 pub(crate) fn check(args: &Args, folder: &Path) -> Result<()> {
     let (work, logs) = (folder.join("work"), folder.join("logs"));
     fs::create_dir_all(&logs)?;
-    let cluster = Cluster::start(&Parts::new(&args.parts)?, "reporter", "dev", &work, &logs)?;
+    let parts = Parts::new(&args.parts)?;
+    let plan = Plan {
+        parts: &parts,
+        notification: None,
+        name: "reporter",
+        environment: "dev",
+    };
+    let cluster = Cluster::start(plan, &work, &logs)?;
     let kube = &cluster.kube;
     let fleet = Fleet::start(DNS)?;
     fleet.set(&[("a", &mark(1), "charts"), ("b", &mark(1), "nowhere")]);
@@ -46,7 +54,7 @@ pub(crate) fn check(args: &Args, folder: &Path) -> Result<()> {
     for file in ["rbac.yaml", "nudge/rbac.yaml"] {
         kube.apply(&manifests::file(&args.repository.join("k8s/reporter").join(file))?)?;
     }
-    let account = account(&cluster, &work)?;
+    let account = Account::new(&cluster, ACCOUNT, &work)?;
     println!("A Kubernetes API and Flux run; the reporter has the rights of k8s/reporter");
     least_rights(&cluster, &account.token)?;
     println!("  ✓ with which it cannot read Secrets or change anything but providers");
@@ -169,26 +177,6 @@ fn objects(fleet: &Fleet) -> Vec<Value> {
             "spec": {"inputsFrom": [{"name": "namespaces"}], "resources": [template]},
         }),
     ]
-}
-
-/// What a pod of the Deployment has.
-struct Account {
-    token: String,
-    kubeconfig: PathBuf,
-}
-
-fn account(cluster: &Cluster, work: &Path) -> Result<Account> {
-    let token = cluster.kube.account_token("flux-system", ACCOUNT)?;
-    let kubeconfig = work.join("reporter.kubeconfig");
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {
-            "server": format!("https://{}", cluster.kube.address()), "certificate-authority": cluster.authority()}}],
-        "users": [{"name": "a", "user": {"token": token}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a", "namespace": "flux-system"}}],
-    });
-    fs::write(&kubeconfig, config.to_string())?;
-    Ok(Account { token, kubeconfig })
 }
 
 fn least_rights(cluster: &Cluster, token: &str) -> Result<()> {
