@@ -111,6 +111,12 @@ pub(super) fn reports(story: &mut Story, world: &mut World) -> Result<()> {
 
     let asked = story.ask(fleet, &set(world, 2), &[])?;
     converges(story, world, asked, SHOP, (REPAIRED, Some(2)))?;
+    let asked = story.ask(fleet, &set(world, 3), &[])?;
+    let all = format!("wait {} --timeout 1m", one.name);
+    story.ask(fleet, &all, &[])?;
+    story.saw(asked, "`wait` has ended", asked.elapsed());
+    same(&one.installed(SHOP)?.values["n"], &3.into())?;
+    story.tick("and the chart has the new value then");
     cluster_is(world, &world.two, "told")?;
     story.tick(&format!("{} has no reporter, and is told", world.two.name));
     Ok(())

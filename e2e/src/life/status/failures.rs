@@ -123,14 +123,19 @@ pub(super) fn slow(story: &mut Story, world: &World) -> Result<()> {
         &json!({"status": ready}),
     )?;
     let asked = story.asked("the Deployment becomes ready", at);
-    converges(story, world, asked, SHOP, (SLOW, Some(2)))?;
+    converges(story, world, asked, SHOP, (SLOW, Some(3)))?;
 
     // With the reporter, also the way back to what ran before is known.
     let asked = update(story, world, BROKEN)?;
     let input = course(story, world, asked, &world.one, SHOP, "failing")?;
     says(story, &input, COMPLAINT)?;
+    let refusal = story.refused(&world.fleet, &format!("wait {} --timeout 1m", world.one.name), &[])?;
+    match refusal.contains(SHOP) {
+        true => story.tick("`wait` fails at once, and names it"),
+        false => return Err(format!("`wait` does not name {SHOP}: {refusal}").into()),
+    }
     let asked = update(story, world, SLOW)?;
-    let input = converges(story, world, asked, SHOP, (SLOW, Some(2)))?;
+    let input = converges(story, world, asked, SHOP, (SLOW, Some(3)))?;
     same(&text(&input["evidence"]), &"report")?;
     story.tick("the reporter tells that the former version is ready again, of which Flux sends no event");
     let status = cluster(world, &world.one)?;

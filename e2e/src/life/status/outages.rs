@@ -99,7 +99,7 @@ pub(super) fn api_away(story: &mut Story, world: &mut World) -> Result<()> {
     let back = Instant::now();
     world.fleet.start_reads()?;
     let asked = story.asked("the API is back", back);
-    converges(story, world, asked, SHOP, (LATE, Some(2)))?;
+    converges(story, world, asked, SHOP, (LATE, Some(3)))?;
     converges(story, world, asked, "cert-manager", ("1.0.0", Some(7)))?;
     let reporter = world.reporter.as_ref().ok_or("the reporter does not run")?;
     story.then(
