@@ -78,18 +78,23 @@ CHART_FILES := deploy/chart/flux-resourceset/files
 GENERATED := openapi/openapi.yaml docs/src/api.md docs/src/server.md docs/src/cli.md \
   $(CHART_FILES)/alerts.yaml $(CHART_FILES)/dashboard.json \
   deploy/kustomize/production/prometheus-rule.yaml deploy/kustomize/production/dashboard.json
-target/generated/openapi/openapi.yaml: COMMAND = cargo run --quiet --bin flux-resourceset -- openapi
-target/generated/docs/src/api.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference api
-target/generated/docs/src/server.md: COMMAND = cargo run --quiet --bin flux-resourceset -- reference server
-target/generated/docs/src/cli.md: COMMAND = env -u FLUX_API_URL cargo run --quiet --bin flux-resourceset-cli -- docs
+target/generated/openapi/openapi.yaml: COMMAND = target/debug/flux-resourceset openapi
+target/generated/docs/src/api.md: COMMAND = target/debug/flux-resourceset reference api
+target/generated/docs/src/server.md: COMMAND = target/debug/flux-resourceset reference server
+target/generated/docs/src/cli.md: COMMAND = env -u FLUX_API_URL target/debug/flux-resourceset-cli docs
 # Packages cannot include files of other folders.
 target/generated/$(CHART_FILES)/alerts.yaml: COMMAND = cat docs/src/alerts.yaml
 target/generated/$(CHART_FILES)/dashboard.json: COMMAND = cat docs/src/dashboard.json
 target/generated/deploy/kustomize/production/dashboard.json: COMMAND = cat docs/src/dashboard.json
 target/generated/deploy/kustomize/production/prometheus-rule.yaml: COMMAND = scripts/prometheus-rule.sh docs/src/alerts.yaml
 
+# With the whole workspace, as the tests build them: alone, they have other features of dependencies, which would be compiled twice.
+.PHONY: binaries
+binaries:
+	cargo build --quiet --workspace --bins
+
 .PHONY: $(GENERATED:%=target/generated/%)
-$(GENERATED:%=target/generated/%):
+$(GENERATED:%=target/generated/%): binaries
 	@mkdir -p $(@D)
 	$(COMMAND) > $@
 

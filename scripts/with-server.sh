@@ -6,7 +6,8 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export AUTH_TOKEN=a-token-that-reads CRUD_AUTH_TOKEN=a-token-that-writes
 if [[ -z ${SERVER:-} ]]; then
-  cargo build --quiet --manifest-path "$root/Cargo.toml" --bin flux-resourceset
+  # As the tests build it: alone, it has other features of dependencies, which would be compiled twice.
+  cargo build --quiet --manifest-path "$root/Cargo.toml" --workspace --bins
   SERVER=$root/target/debug/flux-resourceset
 fi
 log=$(mktemp)
