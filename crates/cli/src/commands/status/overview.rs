@@ -42,7 +42,12 @@ pub(super) fn read(session: &Session<'_>, args: &StatusArgs) -> Result<Value, Fa
             ("limit", Some(args.limit.to_string())),
         ],
     );
-    session.client.get(&path).map_err(|error| no_status(error.into()))
+    let found = session.client.get(&path);
+    found.map_err(|error| match &args.component {
+        // There may be no such component.
+        Some(_) => error.into(),
+        None => no_status(error.into()),
+    })
 }
 
 /// The kind by the name that the server knows.
