@@ -99,12 +99,13 @@ impl Environment {
 
     /// Replaces the tokens, and logs each new warning.
     fn put_in_force(&self, loaded: Loaded) {
+        // First, so that whoever reads the log finds it in force.
+        self.current.store(Arc::new(loaded.tokens));
         let mut warned = self.warned();
         for warning in loaded.warnings.iter().filter(|warning| !warned.contains(warning)) {
             warn!("{warning}");
         }
         *warned = loaded.warnings;
-        self.current.store(Arc::new(loaded.tokens));
     }
 
     /// The owner of the token with this digest. Compares every token, so that the time reveals nothing. If a token is listed twice, the last entry
