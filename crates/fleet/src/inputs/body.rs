@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::mark::{DESIRED, MARK_BYTES, Mark, mark, write_marked};
+use super::mark::{DESIRED, MARK_BYTES, mark, write_marked};
 use super::merge::{Effective, Part};
 use super::reply::{Breach, Form, MAX_REPLY_BYTES, Reply};
 use super::{END, START, reference_id, references};
@@ -33,7 +33,7 @@ impl Body {
         let (mut marks, mut active) = (0, false);
         plain.push_str(START);
         marked.iter_mut().for_each(|text| text.push_str(START));
-        let inputs = each_input(kind, cluster, definitions, |n, _, input| {
+        let inputs = each_input(kind, cluster, definitions, |n, input| {
             if n > 0 {
                 plain.push(',');
             }
@@ -99,25 +99,12 @@ pub(crate) fn breach(kind: &Kind, cluster: &Cluster, definitions: &Definitions) 
     Body::new(kind, cluster, definitions, Form::Plain).and_then(check).err()
 }
 
-/// The id and the mark of each input, in the order of the reply.
-pub(crate) fn marks(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Result<Vec<(String, Mark)>, Breach> {
-    let path = kind.path.as_deref().unwrap_or_default();
-    let mut marks = Vec::new();
-    let mut text = String::with_capacity(1024);
-    each_input(kind, cluster, definitions, |_, id, input| {
-        text.clear();
-        input.write(&mut text);
-        marks.push((id.to_owned(), mark(path, &text)));
-    })?;
-    Ok(marks)
-}
-
-/// Passes on each input with its position and id. Returns how many there are.
+/// Passes on each input with its position. Returns how many there are.
 fn each_input(
     kind: &Kind,
     cluster: &Cluster,
     definitions: &Definitions,
-    mut pass: impl FnMut(usize, &str, Part<'_>),
+    mut pass: impl FnMut(usize, Part<'_>),
 ) -> Result<usize, Breach> {
     let document = cluster.effective_for(kind);
     let mut seen = HashSet::new();
@@ -131,7 +118,7 @@ fn each_input(
             return Err(Breach::Twice(id.to_owned()));
         }
         let effective = Effective::new(kind, definition.value(), reference, &document);
-        pass(seen.len() - 1, id, effective.input(Some(cluster.head())));
+        pass(seen.len() - 1, effective.input(Some(cluster.head())));
     }
     Ok(seen.len())
 }

@@ -7,7 +7,7 @@ mod reply;
 
 use serde_json::Value;
 
-pub(crate) use self::body::{Body, breach, marks};
+pub(crate) use self::body::{Body, breach};
 pub(crate) use self::mark::{DESIRED, MARK_BYTES};
 pub use self::mark::{Mark, NotAMark, mark};
 pub use self::merge::Effective;

@@ -10,7 +10,7 @@ use super::cluster::List;
 use super::{Cluster, Definitions, Fleet, lower_case};
 use crate::damage::Damage;
 use crate::document::Etag;
-use crate::inputs::{self, Body, Breach, Form, MARK_BYTES, MAX_INPUTS, MAX_REPLY_BYTES, Mark, Reply};
+use crate::inputs::{self, Body, Breach, Form, MARK_BYTES, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use crate::kind::{KINDS, Kind, PROFILES};
 
 /// The answer to a poll, or `Poll<Bytes>` for one who only looks: the body.
@@ -132,15 +132,6 @@ impl Fleet {
             let body = Body::new(kind, cluster, definitions, Form::Plain)?;
             Ok((body.plain_etag(), body.is_active()))
         })
-    }
-
-    /// The id and the mark of each input of a cluster's reply, in its order.
-    pub fn marks(&self, cluster: &Cluster, kind: &Kind) -> Result<Vec<(String, Mark)>, Breach> {
-        let list = self.list(cluster, kind);
-        list.map_or_else(
-            || Ok(Vec::new()),
-            |(_, definitions)| inputs::marks(kind, cluster, definitions),
-        )
     }
 
     /// Whether an unknown DNS name may belong to a damaged row.

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use fleet::Fleet;
 use fleet::inputs::{Form, Reply, mark};
@@ -12,6 +12,7 @@ use fleet::log::{Batch, Change, Resource, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
 use fleet::refusal::{Reason, Refusal, Violation};
 use fleet::snapshot::Poll;
+use fleet::status::ExpectedKind;
 use fleet::write::Rules;
 use fleet::{files, yaml};
 use serde_json::{Value, json};
@@ -147,7 +148,13 @@ pub fn marked(fleet: &Fleet, dns: &str, path: &str) -> Option<Reply> {
     if let Some(cluster) = fleet.cluster_at(&dns.to_ascii_lowercase()) {
         let kind = fleet.kinds().at_path(path).unwrap();
         assert_eq!(fleet.plain_etag(cluster, kind), Ok(plain.etag), "{dns}/{path}");
-        assert_eq!(fleet.marks(cluster, kind), Ok(marks), "{dns}/{path}");
+        let expected = ExpectedKind::read(path.into(), &plain.identity(), true, Arc::new([]));
+        assert_eq!(expected.digest, plain.etag, "{dns}/{path}");
+        let expected = expected
+            .inputs
+            .into_iter()
+            .map(|input| (input.id.into_string(), input.mark));
+        assert_eq!(expected.collect::<Vec<_>>(), marks, "{dns}/{path}");
     }
     Some(marked)
 }

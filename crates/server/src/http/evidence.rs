@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::request::{self, MOST_EVENT, MOST_REPORT};
 use super::respond::Reply;
 use crate::app::App;
-use crate::app::status::{Crowded, Received};
+use crate::app::status::Crowded;
 
 /// How long a request for changes waits, usually and at most.
 pub const PATIENCE: u64 = 50;
@@ -29,25 +29,21 @@ const RETRY_AFTER: u64 = 60;
 /// `POST /api/v2/flux/clusters/{cluster_dns}/events`
 pub async fn event(State(app): State<Arc<App>>, Path(dns): Path<String>, caller: Caller, body: Body) -> Reply {
     let body = receive(&app, &dns, &caller, body, MOST_EVENT).await?;
-    accepted(app.receive_event(&dns, &body).map_err(|error| match error {
+    app.receive_event(&dns, &body).map_err(|error| match error {
         EventError::Syntax(detail) => Problem::bad_request(format!("the body is not an event of Flux: {detail}")),
         EventError::Field(pointer, detail) => Problem::invalid(vec![Violation::new(pointer, detail)]),
-    })?)
+    })?;
+    Ok(StatusCode::ACCEPTED.into_response())
 }
 
 /// `POST /api/v2/flux/clusters/{cluster_dns}/report`
 pub async fn report(State(app): State<Arc<App>>, Path(dns): Path<String>, caller: Caller, body: Body) -> Reply {
     let body = receive(&app, &dns, &caller, body, MOST_REPORT).await?;
-    accepted(app.receive_report(&dns, &body).map_err(|error| match error {
+    app.receive_report(&dns, &body).map_err(|error| match error {
         ReportError::Syntax(detail) => Problem::bad_request(format!("the body is not a report: {detail}")),
         ReportError::Field(pointer, detail) => Problem::invalid(vec![Violation::new(pointer, detail)]),
-    })?)
-}
-
-fn accepted(received: Received) -> Reply {
-    match received {
-        Received::Kept | Received::NoCluster => Ok(StatusCode::ACCEPTED.into_response()),
-    }
+    })?;
+    Ok(StatusCode::ACCEPTED.into_response())
 }
 
 /// The body of evidence about a cluster that the caller may tell about.

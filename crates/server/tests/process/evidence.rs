@@ -3,7 +3,7 @@
 use pgtest::Server as Postgres;
 use serde_json::{Value, json};
 
-use testkit::client::Client;
+use testkit::client::{Client, Connection};
 use testkit::{Folder, Server, cluster, dns, eventually};
 
 const AGENT: (&str, &str) = ("user-agent", "flux-operator/v0.58.1");
@@ -195,4 +195,46 @@ fn a_replica_whose_role_may_only_read_keeps_evidence_to_itself_and_says_so() {
         let status = crud.reader().get("/clusters/a/status").expect(200).json();
         status["last_poll"] != Value::Null
     });
+}
+
+#[test]
+fn a_cluster_that_cannot_wait_for_changes_is_told_when_to_try_again() {
+    let folder = Folder::new();
+    // A quarter of the connections may wait.
+    let server = folder.crud().env("MAX_CONNECTIONS", "16").start();
+    server.writer().post("/clusters", &cluster("a")).expect(201);
+    let path = format!("/api/v2/flux/clusters/{}/changed", dns("a"));
+    let since = server.writer().get(&path).expect(200).json()["since"].clone();
+    let wait = format!("{path}?timeout=60&since={}", since.as_str().unwrap());
+    let waiting: Vec<_> = (0..5)
+        .map(|_| {
+            let mut connection = Connection::open(server.address).unwrap();
+            connection.send(server.writer().head("GET", &wait, &[])).unwrap();
+            connection
+        })
+        .collect();
+    // One is refused, whichever comes last: then the others wait.
+    eventually("one is refused", || {
+        let metrics = server.reader().get("/metrics").expect(200);
+        let mut lines = metrics.text().lines();
+        lines.any(|line| line.contains("/changed\"") && line.contains("status=\"429\"} 1"))
+    });
+    // Who does not have to wait is answered, and so are those who wait when there is something to tell.
+    server.writer().get(&path).expect(200);
+    let namespace = json!({"id": "apps", "labels": {}, "annotations": {}});
+    server.writer().post("/namespaces", &namespace).expect(201);
+    let mine = json!({"namespaces": [{"id": "apps"}]}).to_string();
+    let patched = server.writer().send("PATCH", "/clusters/a", &[], mine.as_bytes());
+    patched.expect(200);
+    let mut refused = 0;
+    for mut connection in waiting {
+        let reply = connection.reply().unwrap();
+        if reply.status == 429 {
+            assert_eq!(reply.header("retry-after"), Some("60"));
+            refused += 1;
+        } else {
+            assert_ne!(reply.expect(200).json()["since"], since);
+        }
+    }
+    assert_eq!(refused, 1);
 }

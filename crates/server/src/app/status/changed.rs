@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use tokio::time::Instant;
 use super::App;
 
 /// How many clusters learn of one revision at once. The others follow, spread over [`SPREAD`]: what they do next is to poll.
-const AT_ONCE: u32 = 100;
+const AT_ONCE: usize = 100;
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// The replies of a cluster, by path.
@@ -32,29 +31,25 @@ pub struct Changed {
 pub struct Waiting {
     places: Arc<Semaphore>,
     /// The last revision that somebody learnt of, and how many did.
-    revision: Mutex<Revision>,
-    told: AtomicU32,
-    pub refused: AtomicU64,
+    told: Mutex<(Revision, usize)>,
 }
 
 impl Waiting {
     pub fn new(most: usize) -> Self {
         Waiting {
             places: Arc::new(Semaphore::new(most)),
-            revision: Mutex::default(),
-            told: AtomicU32::new(0),
-            refused: AtomicU64::new(0),
+            told: Mutex::default(),
         }
     }
 
     /// How long a cluster has to wait before it learns of a revision.
     fn delay(&self, revision: Revision, cluster: &str) -> Duration {
-        let mut last = self.revision.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last != revision {
-            *last = revision;
-            self.told.store(0, Ordering::Relaxed);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.0 != revision {
+            *told = (revision, 0);
         }
-        if self.told.fetch_add(1, Ordering::Relaxed) < AT_ONCE {
+        told.1 += 1;
+        if told.1 <= AT_ONCE {
             return Duration::ZERO;
         }
         let mut hasher = DefaultHasher::new();
@@ -80,7 +75,6 @@ impl App {
             return Ok(Some(current));
         }
         let Ok(_place) = self.waiting.places.clone().try_acquire_owned() else {
-            self.waiting.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Crowded);
         };
         let until = Instant::now() + patience;
@@ -136,5 +130,26 @@ fn replies(fleet: &Fleet, cluster: &Cluster) -> Changed {
     Changed {
         since: Etag::of_bytes(text.as_bytes()),
         paths,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_learn_of_a_change_at_once_and_the_others_are_spread() {
+        let waiting = Waiting::new(1);
+        for revision in [Revision(7), Revision(8)] {
+            let delays: Vec<_> = (0..1100).map(|n| waiting.delay(revision, &format!("c{n}"))).collect();
+            let (first, rest) = delays.split_at(AT_ONCE);
+            assert!(first.iter().all(Duration::is_zero));
+            assert!(rest.iter().all(|delay| *delay < SPREAD));
+            // Evenly, more or less.
+            for second in 0..10 {
+                let within = rest.iter().filter(|delay| delay.as_secs() == second).count();
+                assert!((50..200).contains(&within), "{within} in second {second}");
+            }
+        }
     }
 }

@@ -26,7 +26,6 @@ pub use self::causes::Cause;
 pub use self::changed::{Changed, Crowded, Waiting};
 pub use self::evidence_map::{EvidenceMap, PollSeen};
 pub use self::overview::{Counts, Overview, Row, StatusQuery, Summary};
-pub use self::receive::Received;
 pub use self::revision::{Effects, Missing, Progress, RevisionQuery, RevisionStatus};
 pub use self::share::share;
 pub use self::watch::{Transition, Transitions, watch};

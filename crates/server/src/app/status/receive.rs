@@ -11,22 +11,13 @@ use super::{App, now};
 use crate::app::manifests::inputs;
 use crate::app::reads::on_a_thread;
 
-/// What became of evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// It says something new, or the same again.
-    Kept,
-    /// The name is of a decommissioned cluster, or of none.
-    NoCluster,
-}
-
 impl App {
-    /// Takes an event of a cluster's notification-controller.
-    pub fn receive_event(self: &Arc<Self>, dns: &str, body: &[u8]) -> Result<Received, EventError> {
+    /// Takes an event of a cluster's notification-controller. That of a decommissioned cluster is dropped.
+    pub fn receive_event(self: &Arc<Self>, dns: &str, body: &[u8]) -> Result<(), EventError> {
         let now = now();
         let event = Event::parse(body, now)?;
         let Some(id) = self.id_at(dns) else {
-            return Ok(Received::NoCluster);
+            return Ok(());
         };
         self.metrics.events.inc();
         let stray = event.observation.clone().filter(Observation::is_stray_failure);
@@ -34,18 +25,18 @@ impl App {
         if let Some(stray) = stray.filter(|_| is_new) {
             self.find_input(id, stray);
         }
-        Ok(Received::Kept)
+        Ok(())
     }
 
-    /// Takes a report of the reporter in a cluster.
-    pub fn receive_report(&self, dns: &str, body: &[u8]) -> Result<Received, ReportError> {
+    /// Takes a report of the reporter in a cluster. That of a decommissioned cluster is dropped.
+    pub fn receive_report(&self, dns: &str, body: &[u8]) -> Result<(), ReportError> {
         let report = Report::parse(body, now())?;
         let Some(id) = self.id_at(dns) else {
-            return Ok(Received::NoCluster);
+            return Ok(());
         };
         self.metrics.reports.inc();
         self.evidence.report(&id, report);
-        Ok(Received::Kept)
+        Ok(())
     }
 
     /// Finds out which input an object comes from that does not say so, such as the chart of a release: by rendering what the cluster
