@@ -319,6 +319,7 @@ mod tests {
         assert_eq!(broken(&|log| log[1].changes[0].id = "x".into(), &[]), two);
         assert_eq!(broken(&|log| log[1].changes.clear(), &[]), two);
         assert_eq!(broken(&|log| log[1].removed.lost = vec!["a".into()], &[]), two);
+        assert_eq!(broken(&|log| log[1].author.overrides = vec!["a".into()], &[]), two);
         assert_eq!(broken(&|log| log[1].digest = Digest::default(), &[]), two);
         let swap = |log: &mut Vec<RevisionRecord>| {
             log.swap(1, 2);

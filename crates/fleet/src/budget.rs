@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::effect::Effect;
-use crate::judge::Guard;
+use crate::judge::Terms;
 use crate::log::Removed;
 use crate::refusal::{Reason, Refusal, Removals, some_of};
 
@@ -81,14 +81,14 @@ pub(crate) struct Held {
 }
 
 /// Compares a change with the budget.
-pub(crate) fn hold(effect: &Effect, guard: Guard<'_>) -> Held {
+pub(crate) fn hold(effect: &Effect, terms: Terms<'_>) -> Held {
     let mut removed = Removed::by(effect);
     let removals = Removals {
         count: removed.count(),
-        window: guard.recent.with(guard.since, &removed),
-        budget: guard.budget,
+        window: terms.recent.with(terms.since, &removed),
+        budget: terms.budget,
     };
-    let detail = match guard.confirmation.removals {
+    let detail = match terms.confirmation.removals {
         Some(confirmed) => {
             removed.confirmed = removals.count > 0;
             (confirmed != removals.count).then(|| {

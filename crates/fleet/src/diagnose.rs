@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::inputs::{self, Effective, reference_id, references};
 use crate::kind::{EXCLUDED, Kind};
-use crate::snapshot::{Cluster, Fleet};
+use crate::rollout::Promoted;
+use crate::snapshot::{Cluster, Fleet, View};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
@@ -22,7 +23,8 @@ pub struct Diagnostic {
 impl Fleet {
     /// The problems of one cluster, in the order of its references.
     pub fn diagnose(&self, cluster: &Cluster) -> Vec<Diagnostic> {
-        let (own, document) = (cluster.document().body.parse(), cluster.effective(self.kinds()));
+        let view = self.view(cluster);
+        let (own, document) = (cluster.document().body.parse(), view.effective());
         let mut found = Vec::new();
         let mut patched: BTreeMap<&str, ()> = own["patches"]
             .as_object()
@@ -31,8 +33,8 @@ impl Fleet {
             .map(|(id, _)| (id.as_str(), ()))
             .collect();
         for kind in self.kinds().definitions() {
-            self.diagnose_kind(kind, cluster, &document, &mut found);
-            found.extend(idle_exclusions(kind, cluster, &own));
+            self.diagnose_kind(kind, &view, &document, &mut found);
+            found.extend(idle_exclusions(kind, &view, &own));
             if kind.flux.patches {
                 for reference in references(kind, &document) {
                     patched.remove(reference_id(reference));
@@ -60,19 +62,21 @@ impl Fleet {
         if !cluster.document().body.as_str().contains(EXCLUDED) {
             return Vec::new();
         }
-        let own = cluster.document().body.parse();
+        let (own, view) = (cluster.document().body.parse(), self.view(cluster));
         let kinds = self.kinds().definitions();
-        kinds.flat_map(|kind| idle_exclusions(kind, cluster, &own)).collect()
+        kinds.flat_map(|kind| idle_exclusions(kind, &view, &own)).collect()
     }
 
-    /// Dependencies that will never be met on a cluster with this document.
-    pub(crate) fn stalls(&self, document: &Value) -> Vec<Diagnostic> {
+    /// Dependencies that will never be met on a cluster with this document, which is promoted in these rollouts.
+    pub(crate) fn stalls(&self, document: &Value, promoted: Promoted) -> Vec<Diagnostic> {
         let kinds = self.kinds().definitions();
-        kinds.flat_map(|kind| self.stalls_of(kind, document)).collect()
+        kinds
+            .flat_map(|kind| self.stalls_of(kind, document, promoted))
+            .collect()
     }
 
-    fn diagnose_kind(&self, kind: &Kind, cluster: &Cluster, document: &Value, found: &mut Vec<Diagnostic>) {
-        let Some(definitions) = self.definitions(&kind.name) else {
+    fn diagnose_kind(&self, kind: &Kind, view: &View<'_>, document: &Value, found: &mut Vec<Diagnostic>) {
+        let Some(definitions) = view.definitions(&kind.name) else {
             return;
         };
         for reference in references(kind, document) {
@@ -91,14 +95,15 @@ impl Fleet {
                 found.extend(ignored(kind, &effective));
             }
         }
-        found.extend(self.stalls_of(kind, document));
-        if let Some(breach) = inputs::breach(kind, cluster, definitions) {
+        found.extend(self.stalls_of(kind, document, view.promoted()));
+        if let Some(breach) = inputs::breach(kind, view) {
             found.push(Diagnostic::new("contract", kind, "", breach.to_string()));
         }
     }
 
-    fn stalls_of(&self, kind: &Kind, document: &Value) -> Vec<Diagnostic> {
-        let Some(definitions) = self.definitions(&kind.name).filter(|_| kind.flux.depends_on.is_some()) else {
+    fn stalls_of(&self, kind: &Kind, document: &Value, promoted: Promoted) -> Vec<Diagnostic> {
+        let definitions = self.seen(&kind.name, promoted);
+        let Some(definitions) = definitions.filter(|_| kind.flux.depends_on.is_some()) else {
             return Vec::new();
         };
         let mut running = BTreeMap::new();
@@ -133,10 +138,10 @@ impl Fleet {
 }
 
 /// The same for one kind. `own` is the cluster's document.
-fn idle_exclusions(kind: &Kind, cluster: &Cluster, own: &Value) -> Vec<Diagnostic> {
+fn idle_exclusions(kind: &Kind, view: &View<'_>, own: &Value) -> Vec<Diagnostic> {
     let excludes = |reference: &&Value| reference.get(EXCLUDED) == Some(&Value::Bool(true));
     let excluded = references(kind, own).iter().filter(excludes).map(reference_id);
-    let idle = excluded.filter(|id| !cluster.merged_profiles().brings(&kind.name, id));
+    let idle = excluded.filter(|id| !view.profiles().brings(&kind.name, id));
     let report = |id| {
         let detail = "is excluded, but no profile brings it to this cluster".to_owned();
         Diagnostic::new("excludes", kind, id, detail)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::dangling::Dangling;
 use crate::json::Json;
-use crate::kind::{CLUSTERS, KINDS, built_in_origin, has_own_routes, is_built_in};
+use crate::kind::{CLUSTERS, GUARDS, KINDS, built_in_origin, has_own_routes, is_built_in, stays_on_rollback};
 use crate::log::{Change, Digest, Head, Revision, RevisionRecord};
 use crate::operation::{Operation, Verb};
 use crate::refusal::{Reason, Refusal, some_of};
@@ -152,6 +152,10 @@ impl Fleet {
     fn rollback(&self, then: &Fleet, scope: &Scope) -> Result<Vec<Operation>, Refusal> {
         let mut wanted = match scope {
             Scope::Fleet => self.changes_to(then),
+            Scope::Resource { kind, .. } if kind == GUARDS => {
+                let detail = "rollback leaves guards as they are: write the guard again as it should be";
+                return Err(Refusal::at(Reason::Invalid, "/kind", detail));
+            }
             Scope::Resource { kind, id } => {
                 let exists = |fleet: &Fleet| fleet.document(kind, id).is_some();
                 if has_own_routes(kind) || !(exists(self) || exists(then)) {
@@ -166,7 +170,7 @@ impl Fleet {
                 changes.collect()
             }
         };
-        wanted.retain(|change| !has_own_routes(&change.kind));
+        wanted.retain(|change| !stays_on_rollback(&change.kind));
         Ok(restore(wanted.iter().collect(), then))
     }
 
@@ -226,7 +230,7 @@ impl Fleet {
         record: &RevisionRecord,
         reversed_by: Option<Revision>,
     ) -> Result<Vec<Operation>, Refusal> {
-        let ours = record.changes.iter().filter(|change| !has_own_routes(&change.kind));
+        let ours = record.changes.iter().filter(|change| !stays_on_rollback(&change.kind));
         let back: Vec<Change> = ours
             .map(|change| Change {
                 before: change.after.clone(),

@@ -135,6 +135,26 @@ pub struct Author {
     pub reason: Option<String>,
     /// What the revision takes back, if it is an undo or a redo.
     pub reversal: Option<Reversal>,
+    /// The ids of the guards that the revision exceeds and that its author overrode.
+    pub overrides: Vec<String>,
+}
+
+/// How the stored form of a revision's removals begins if its author overrode guards.
+pub const OVERRIDES_PREFIX: &str = r#"{"overrides""#;
+
+/// Parses the overridden guards from the stored form of a revision's removals. See [`RevisionRecord::removed_text`].
+pub fn overrides_from_text(text: Option<&str>) -> Result<Vec<String>, String> {
+    #[derive(Deserialize)]
+    struct Stored {
+        overrides: Vec<String>,
+    }
+    match text.filter(|text| text.starts_with(OVERRIDES_PREFIX)) {
+        None => Ok(Vec::new()),
+        Some(text) => {
+            let stored: Stored = serde_json::from_str(text).map_err(|error| error.to_string())?;
+            Ok(stored.overrides)
+        }
+    }
 }
 
 /// The clusters that lose something by a revision, by DNS name in lower case. The removal budget counts them.
@@ -233,7 +253,13 @@ impl RevisionRecord {
         if let Some(removed) = self.removed.to_text() {
             part(&mut hash, Some(&removed));
         }
-        // Most revisions are neither. The first byte tells these from each other and from the part before.
+        // Nor do most override guards.
+        if !self.author.overrides.is_empty() {
+            hash.update([4]);
+            hash.update((self.author.overrides.len() as u64).to_be_bytes());
+            self.author.overrides.iter().for_each(|id| part(&mut hash, Some(id)));
+        }
+        // Most revisions are neither. The first byte tells these from each other and from the parts before.
         let (tag, original) = match self.author.reversal {
             None => return Digest(hash.finalize().into()),
             Some(Reversal::Undo(original)) => (2, original),
@@ -242,6 +268,25 @@ impl RevisionRecord {
         hash.update([tag]);
         hash.update(original.0.to_be_bytes());
         Digest(hash.finalize().into())
+    }
+
+    /// The stored form of what it removes and of the guards that its author overrode; none if there is neither. The overrides come
+    /// first, so that a list of revisions finds them without reading the names of the clusters.
+    pub fn removed_text(&self) -> Option<String> {
+        #[derive(Serialize)]
+        struct Stored<'a> {
+            overrides: &'a [String],
+            #[serde(flatten)]
+            removed: Option<&'a Removed>,
+        }
+        if self.author.overrides.is_empty() {
+            return self.removed.to_text();
+        }
+        let stored = Stored {
+            overrides: &self.author.overrides,
+            removed: (self.removed.count() > 0).then_some(&self.removed),
+        };
+        Some(serde_json::to_string(&stored).unwrap_or_default())
     }
 
     /// The change records of this revision, as the API shows them.
@@ -306,6 +351,8 @@ impl Serialize for ChangeRecord<'_> {
             undoes: Option<Revision>,
             #[serde(skip_serializing_if = "Option::is_none")]
             redoes: Option<Revision>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            overrides: &'a [String],
         }
         let (undoes, redoes) = Reversal::parts(self.author.reversal);
         Wire {
@@ -323,6 +370,7 @@ impl Serialize for ChangeRecord<'_> {
             reason: &self.author.reason,
             undoes,
             redoes,
+            overrides: &self.author.overrides,
         }
         .serialize(serializer)
     }

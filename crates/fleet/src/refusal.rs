@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use crate::guard::GuardLimit;
 use crate::log::Digest;
 
 /// One problem, and its place: a JSON pointer into the document that was sent.
@@ -80,12 +81,20 @@ pub enum Reason {
     Stale,
     /// More clusters would lose something than the budget or the request allows.
     RemovalBudget,
+    /// A guard in force allows less than the write does.
+    Guarded,
     /// The effect is not the one of the reviewed plan.
     PlanChanged,
     /// A resource that would be undone was changed since.
     Conflict,
     /// The write reaches beyond the scope of its caller.
     OutOfScope,
+    /// A rollout that runs changes the same.
+    RolloutActive,
+    /// The rollout is not in a state for that.
+    WrongState,
+    /// Clusters would leave the wave that they were promoted with.
+    Demotion,
 }
 
 impl Reason {
@@ -100,9 +109,13 @@ impl Reason {
             Reason::Protected => "protected",
             Reason::Stale => "stale",
             Reason::RemovalBudget => "removal-budget",
+            Reason::Guarded => "guarded",
             Reason::PlanChanged => "plan-changed",
             Reason::Conflict => "conflict",
             Reason::OutOfScope => "out-of-scope",
+            Reason::RolloutActive => "rollout-active",
+            Reason::WrongState => "wrong-state",
+            Reason::Demotion => "demotion",
         }
     }
 }
@@ -118,6 +131,12 @@ pub struct Removals {
     pub budget: Option<usize>,
 }
 
+/// The limits of guards that a write exceeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub guards: Vec<GuardLimit>,
+}
+
 /// A refused write: nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -130,6 +149,8 @@ pub struct Refusal {
     pub resources: Vec<String>,
     /// For [`Reason::RemovalBudget`].
     pub removals: Option<Box<Removals>>,
+    /// For [`Reason::Guarded`].
+    pub exceeded: Option<Box<Exceeded>>,
 }
 
 impl Refusal {
@@ -141,6 +162,7 @@ impl Refusal {
             clusters: Vec::new(),
             resources: Vec::new(),
             removals: None,
+            exceeded: None,
         }
     }
 

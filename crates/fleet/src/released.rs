@@ -62,10 +62,11 @@ impl Had {
 
 /// The record of the last inputs of `cluster` in `fleet`. None if it had none that could be lost.
 pub(crate) fn document(fleet: &Fleet, cluster: &Cluster) -> Option<Value> {
-    let document = cluster.effective(fleet.kinds());
+    let view = fleet.view(cluster);
+    let document = view.effective();
     let mut remembered = Remembered::new();
     for kind in fleet.kinds().definitions() {
-        let (Some(path), Some(definitions)) = (&kind.path, fleet.definitions(&kind.name)) else {
+        let (Some(path), Some(definitions)) = (&kind.path, view.definitions(&kind.name)) else {
             continue;
         };
         let told = inputs(kind, definitions, &document);

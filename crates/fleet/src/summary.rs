@@ -67,7 +67,7 @@ pub struct RevisionSummary {
 impl Serialize for RevisionSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let author = &self.author;
-        let mut out = serializer.serialize_struct("RevisionSummary", 8)?;
+        let mut out = serializer.serialize_struct("RevisionSummary", 9)?;
         out.serialize_field("revision", &self.revision)?;
         out.serialize_field("at", &author.at)?;
         out.serialize_field("actor", &author.actor)?;
@@ -82,6 +82,9 @@ impl Serialize for RevisionSummary {
             (None, _) => {}
             (Some(by), Some(Reversal::Undo(_))) => out.serialize_field("redone_by", &by)?,
             (Some(by), _) => out.serialize_field("undone_by", &by)?,
+        }
+        if !author.overrides.is_empty() {
+            out.serialize_field("overrides", &author.overrides)?;
         }
         out.serialize_field("changes", &self.changes)?;
         out.end()

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::inputs::{Effective, reference_id, references};
 use crate::kind::{EXCLUDED, Kind};
 use crate::profile::set_by_profiles;
-use crate::snapshot::{Cluster, Definition, Fleet};
+use crate::snapshot::{Cluster, Fleet, View};
 
 /// One cluster's use of a definition.
 #[derive(Clone, Debug, Serialize)]
@@ -29,9 +29,10 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub fn of(kind: &Kind, definition: &Definition, cluster: &Cluster) -> Option<Usage> {
-        let document = cluster.effective_for(kind);
-        let id = &*definition.document.id;
+    pub fn of(kind: &Kind, id: &str, view: &View<'_>) -> Option<Usage> {
+        let (cluster, document) = (view.cluster(), view.effective_for(kind));
+        let definitions = view.definitions(&kind.name)?;
+        let definition = definitions.get(id)?;
         let find = |document| {
             let mut all = references(kind, document).iter();
             all.find(|reference| reference_id(reference) == id)
@@ -42,7 +43,7 @@ impl Usage {
             |field: &String| find(&own_document).is_some_and(|own| own.get(field).is_some_and(|own| !own.is_null()));
         let mut values = effective.to_map();
         values.remove("id");
-        let (profiles, mut set_by_profiles) = set_by_profiles(kind, cluster, id);
+        let (profiles, mut set_by_profiles) = set_by_profiles(kind, view, id);
         set_by_profiles.retain(|field, _| !own(field));
         Some(Usage {
             cluster: cluster.document().id.to_string(),
@@ -68,12 +69,13 @@ impl Fleet {
         let refers = self
             .definitions(&kind.name)
             .is_some_and(|all| all.is_user(id, &cluster.document().id));
-        let brought = cluster.merged_profiles().brings(&kind.name, id);
+        let view = self.view(cluster);
+        let brought = view.profiles().brings(&kind.name, id);
         // Only the cluster's own reference can exclude now, and few clusters have such a reference.
         let may_exclude = || refers && cluster.document().body.as_str().contains(EXCLUDED);
         match may_exclude() {
             true => {
-                let document = cluster.effective_for(kind);
+                let document = view.effective_for(kind);
                 references(kind, &document)
                     .iter()
                     .any(|reference| reference_id(reference) == id)

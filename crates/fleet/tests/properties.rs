@@ -14,7 +14,7 @@ use fleet::history::{Back, Rewind, Scope, WayBack};
 use fleet::identity::{IDENTITIES, OperatorScope, Reach, Time, Token, cluster_of};
 use fleet::inputs::{Form, MAX_REPLY_BYTES};
 use fleet::json::Json;
-use fleet::judge::{Confirmation, Guard};
+use fleet::judge::{Confirmation, Detail, Terms, judge};
 use fleet::kind::{Render, built_in};
 use fleet::log::{Batch, Change, Removed, RevisionRecord, State};
 use fleet::operation::{BatchRequest, Operation, Verb};
@@ -1504,8 +1504,8 @@ proptest! {
             let Ok(outcome) = fleet.write(&request.operations, BATCH) else { continue };
             let reach = [Reach::Everything, Reach::Within(Arc::new(scope.clone()))];
             let [admin, operator] = reach.each_ref().map(|reach| {
-                let guard = Guard { recent: &Recent::default(), since: "", budget: None, confirmation: Confirmation::default(), reach };
-                fleet.change(&request.operations, BATCH, guard)
+                let terms = Terms { recent: &Recent::default(), since: "", budget: None, confirmation: Confirmation::default(), reach, at: "", overrides: &[], unguarded: false };
+                fleet.change(&request.operations, BATCH, terms)
             });
             if admin.is_err() { continue }
             let inside = stays_inside(&fleet, outcome.preview(), &outcome.changes, scope);
@@ -1518,6 +1518,84 @@ proptest! {
             }
             let head = fleet.head();
             fleet = outcome.committed(head);
+        }
+    }
+}
+
+/// Guards whose selectors are simple enough to be checked by hand.
+fn guards() -> impl Strategy<Value = Vec<Value>> {
+    let selector = select(vec!["*", "environment=dev", "environment=prod", "team=x", "tier=y"]);
+    let limits = object(vec![
+        ("changes", (0..4_u64).prop_map(Value::from).boxed()),
+        ("removals", (0..3_u64).prop_map(Value::from).boxed()),
+        ("until", one_of(json!(["2026-06-01T00:00:00Z", "2027-01-01T00:00:00Z"]))),
+    ]);
+    let limits = limits.prop_filter("a limit", |limits| {
+        limits.get("changes").or(limits.get("removals")).is_some()
+    });
+    let guard = (selector, limits)
+        .prop_map(|(selector, limits)| with(json!({"selector": selector, "reason": "why"}), &limits))
+        .boxed();
+    vec(guard, 1..4).prop_map(|guards| {
+        let named = guards.into_iter().enumerate();
+        named
+            .map(|(n, guard)| with(guard, &json!({"id": format!("g{n}")})))
+            .collect()
+    })
+}
+
+/// Whether a guard allows a write, counted cluster by cluster: those from before the write that match before or after.
+fn allows(guard: &Value, before: &Fleet, after: &Fleet, effect: &Effect) -> bool {
+    let scope = OperatorScope {
+        clusters: guard["selector"].as_str().unwrap().to_owned(),
+        kinds: Vec::new(),
+        approve: false,
+    };
+    let matches = |fleet: &Fleet, id: &str| fleet.cluster(id).is_some() && is_inside(fleet, &scope, id);
+    let count = |counts: &dyn Fn(&fleet::effect::ClusterEffect) -> bool| {
+        let changed = effect.clusters.iter().filter(|cluster| counts(cluster));
+        let ids: BTreeSet<&Arc<str>> = changed
+            .flat_map(|cluster| cluster.before.iter().chain([&cluster.id]))
+            .collect();
+        let ids = ids.into_iter().filter(|id| before.cluster(id).is_some());
+        ids.filter(|id| matches(before, id) || matches(after, id)).count() as u64
+    };
+    let changes = count(&|cluster| cluster.deleted || !cluster.inputs.is_empty());
+    let removals = count(&|cluster| cluster.loses());
+    let is_over = |field: &str, count: u64| guard[field].as_u64().is_some_and(|limit| count > limit);
+    // The writes are made on 2026-11-16.
+    guard["until"] == "2026-06-01T00:00:00Z" || !(is_over("changes", changes) || is_over("removals", removals))
+}
+
+proptest! {
+    #![proptest_config(cases(12))]
+
+    /// With guards, a write is accepted exactly if it is without them and every guard in force allows it; and what a dry run says
+    /// about them is what the write does.
+    #[test]
+    fn a_write_is_accepted_exactly_if_every_guard_allows_it(history in vec((batch(), guards()), 12..24)) {
+        let mut fleet = populated();
+        for (operations, guards) in &history {
+            let put = guards.iter().map(|guard| json!({"op": "apply", "kind": "guards", "value": guard}));
+            let gone = fleet.guards().iter().filter(|old| !guards.iter().any(|new| new["id"] == **old.id()));
+            let gone = gone.map(|guard| json!({"op": "delete", "kind": "guards", "id": &**guard.id()}));
+            // A kind of clusters may have other environments by now.
+            let Ok((guarded, _)) = common::write(&fleet, put.chain(gone).collect()) else { continue };
+            let Ok(request) = BatchRequest::parse(json!({ "operations": operations })) else { continue };
+            let terms = Terms { recent: &Recent::default(), since: "", budget: Some(2), confirmation: Confirmation::default(), reach: &Reach::Everything, at: "2026-11-16T12:00:00.000000Z", overrides: &[], unguarded: false };
+            let unguarded = guarded.change(&request.operations, BATCH, Terms { unguarded: true, ..terms });
+            let with_guards = guarded.change(&request.operations, BATCH, terms);
+            let Ok(outcome) = guarded.write(&request.operations, BATCH) else {
+                prop_assert!(with_guards.is_err() && unguarded.is_err());
+                continue;
+            };
+            let effect = Effect::of(&guarded, outcome.preview(), &outcome.changes);
+            let allowed = guards.iter().all(|guard| allows(guard, &guarded, outcome.preview(), &effect));
+            prop_assert_eq!(with_guards.is_ok(), allowed && unguarded.is_ok(), "{:?} with {:?}", operations, guards);
+            if let Ok(judgement) = judge(&guarded, &outcome, terms, Detail::Full) {
+                prop_assert_eq!(judgement.guarded.is_none(), allowed);
+            }
+            fleet = outcome.committed(guarded.head());
         }
     }
 }

@@ -11,6 +11,7 @@ use fleet::{Fleet, files, kind};
 pub(crate) const RULES: Rules = Rules {
     batch: true,
     allow_dangling: false,
+    ..Rules::PLAIN
 };
 
 const SEED: &str = include_str!("../../../data/seed.json");

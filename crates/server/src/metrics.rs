@@ -69,6 +69,7 @@ pub struct Metrics {
     pub writes: Counter,
     pub commits: Counter,
     pub refusals: Family<ReasonLabels, Counter>,
+    pub guard_overrides: Counter,
     pub dangling_references: Gauge,
     pub authentication_failures: Family<ReasonLabels, Counter>,
     pub connections: Gauge,
@@ -108,6 +109,7 @@ impl Default for Metrics {
             writes: registrar.add("writes", "Writes that created a revision"),
             commits: registrar.add("commits", "Durable commits; concurrent writes share one"),
             refusals: registrar.add("refusals", "Refused writes, by reason"),
+            guard_overrides: registrar.add("guard_overrides", "Guards that writes overrode"),
             dangling_references: registrar.add(
                 "dangling_references",
                 "References of clusters to definitions that do not exist",

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use fleet::damage::{BadRow, Replay};
 use fleet::integrity::{self, Items, Total};
 use fleet::json::Json;
-use fleet::log::{Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord};
+use fleet::log::{
+    Author, Change, Checkpoint, Digest, Head, Removed, Resource, Revision, RevisionRecord, overrides_from_text,
+};
 use fleet::reversal::{LastReversals, Reversal};
 use fleet::summary::{RevisionSummary, Summary};
 
@@ -211,7 +213,7 @@ pub(crate) fn add_row(records: &mut Vec<RevisionRecord>, row: &impl Columns, nam
     if records.last().is_none_or(|record| record.revision != head.revision) {
         records.push(RevisionRecord {
             revision: head.revision,
-            author: author_of(row, 14)?,
+            author: author_of(row, 14, 12)?,
             changes: Vec::new(),
             removed: removed_of(row, 12)?,
             digest: head.digest,
@@ -234,7 +236,7 @@ pub(crate) fn add_audit_row(
     let revision = revision_of(row)?;
     let author = match records.last() {
         Some(last) if last.revision == revision => last.author.clone(),
-        _ => Arc::new(author_of(row, 14)?),
+        _ => Arc::new(author_of(row, 14, 12)?),
     };
     let Some((index, change)) = change_of(row, names)? else {
         return Ok(0);
@@ -249,8 +251,8 @@ pub(crate) fn add_audit_row(
     Ok(size)
 }
 
-/// Columns 2 to 5, and the revision that is undone or redone in two columns elsewhere.
-fn author_of(row: &impl Columns, reversal: usize) -> sqlx::Result<Author> {
+/// Columns 2 to 5, the revision that is undone or redone in two columns elsewhere, and the overridden guards in another.
+fn author_of(row: &impl Columns, reversal: usize, overrides: usize) -> sqlx::Result<Author> {
     let original = |column| Ok::<_, sqlx::Error>(row.integer(column)?.map(|number| Revision(number as u64)));
     let reversal = Reversal::from_parts(original(reversal)?, original(reversal + 1)?);
     Ok(Author {
@@ -259,12 +261,13 @@ fn author_of(row: &impl Columns, reversal: usize) -> sqlx::Result<Author> {
         request_id: row.some_text(4)?.into_owned(),
         reason: row.text(5)?.map(Cow::into_owned),
         reversal: reversal.map_err(|e| sqlx::Error::Decode(e.into()))?,
+        overrides: overrides_from_text(row.text(overrides)?.as_deref()).map_err(|e| sqlx::Error::Decode(e.into()))?,
     })
 }
 
 /// The columns for [`revision_summary_of`], of `revisions r`; the last two are added by [`last_reversals`].
 pub(crate) const SELECT_REVISION: &str = "SELECT r.revision, r.digest, r.at, r.actor, r.request_id, r.reason, \
-     r.undoes, r.redoes, r.summary";
+     r.undoes, r.redoes, r.summary, CASE WHEN r.removed LIKE '{\"overrides\"%' THEN r.removed END";
 
 /// The last undo and the last redo of the revision that a row is about, as two columns.
 pub(crate) fn last_reversals(revisions: &str) -> String {
@@ -276,11 +279,11 @@ pub(crate) fn last_reversals(revisions: &str) -> String {
 }
 
 pub(crate) fn revision_summary_of(row: &impl Columns) -> sqlx::Result<RevisionSummary> {
-    let (revision, author) = (revision_of(row)?, author_of(row, 6)?);
+    let (revision, author) = (revision_of(row)?, author_of(row, 6, 9)?);
     let last = |column| Ok::<_, sqlx::Error>(row.integer(column)?.map(|number| Revision(number as u64)));
     let last = LastReversals {
-        undo: last(9)?,
-        redo: last(10)?,
+        undo: last(10)?,
+        redo: last(11)?,
     };
     Ok(RevisionSummary {
         revision,

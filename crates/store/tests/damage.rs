@@ -22,6 +22,7 @@ async fn write(store: &dyn Store, fleet: &Fleet, operations: &[Operation]) -> Fl
     let rules = Rules {
         batch: true,
         allow_dangling: true,
+        ..Rules::PLAIN
     };
     let outcome = fleet.write(operations, rules).unwrap();
     let batch = Batch {

@@ -12,7 +12,7 @@ use crate::inputs::reference_id;
 use crate::json::{self, Json};
 use crate::kind::Kind;
 use crate::profile::Baseline;
-use crate::snapshot::{ClusterSets, Definitions, Fleet};
+use crate::snapshot::{ClusterSets, Definitions, Fleet, Seen};
 
 /// Definitions of one kind that a change writes. The kind exists before and after.
 pub(super) struct ChangedDefinitions<'a> {
@@ -49,22 +49,14 @@ impl<'a> ChangedDefinitions<'a> {
     /// Whether Flux may make other objects of the inputs. Any field of a rule counts: a cluster may override the other fields, so
     /// what the definition alone would become says nothing.
     pub(super) fn objects_may_differ(&self) -> bool {
-        self.differ_in(|kind| {
-            let rules = kind.flux.renders.iter();
-            let rules = rules.flat_map(|rule| {
-                let places = rule.recreated_on.iter();
-                let places = places.flat_map(|(field, default)| [Some(field), default.as_ref()].into_iter().flatten());
-                rule.when.keys().chain(places)
-            });
-            rules.chain(kind.flux.off.keys()).collect()
-        })
+        self.differ_in(object_fields)
     }
 
     pub(super) fn dependencies_differ(&self) -> bool {
         self.differ_in(|kind| kind.flux.depends_on.iter().collect())
     }
 
-    fn differ_in(&self, fields: impl Fn(&Kind) -> Vec<&String>) -> bool {
+    fn differ_in(&self, fields: fn(&Kind) -> Vec<&String>) -> bool {
         self.ids.iter().any(|id| {
             let [old, new] = self.sides.map(|(kind, definitions)| {
                 let value = definitions.get(id)?.value();
@@ -113,9 +105,20 @@ impl<'a> ChangedDefinitions<'a> {
             document
         });
         let [old, new] = [(self.sides[0], &old), (self.sides[1], &new)].map(|((kind, definitions), document)| List {
-            inputs: inputs(kind, definitions, document),
+            inputs: inputs(kind, Seen::present_in(kind, definitions), document),
             cluster: None,
         });
         ListEffect::of(&old, &new, detail)
     }
+}
+
+/// The fields of a definition that decide which object Flux makes of an input, and where.
+pub(super) fn object_fields(kind: &Kind) -> Vec<&String> {
+    let rules = kind.flux.renders.iter();
+    let rules = rules.flat_map(|rule| {
+        let places = rule.recreated_on.iter();
+        let places = places.flat_map(|(field, default)| [Some(field), default.as_ref()].into_iter().flatten());
+        rule.when.keys().chain(places)
+    });
+    rules.chain(kind.flux.off.keys()).collect()
 }

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::changed_definitions::ChangedDefinitions;
+use super::concerned::Concerned;
 use super::lists::{Input, List, ListEffect, inputs};
 use super::placed::{self, Placed};
 use super::{ClusterEffect, Detail};
 use crate::diagnose::Diagnostic;
 use crate::document::Document;
-use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, PROFILES, RELEASED_NAMES, has_own_routes};
+use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, PROFILES, RELEASED_NAMES, stays_on_rollback};
 use crate::log::Change;
 use crate::released::{self, Remembered};
-use crate::snapshot::{Cluster, ClusterHead, Fleet};
+use crate::rollout::Promoted;
+use crate::snapshot::{Cluster, ClusterHead, Fleet, View};
 
 pub(super) struct Comparison<'a> {
     before: &'a Fleet,
@@ -61,22 +63,24 @@ struct Side<'a> {
     fleet: &'a Fleet,
     cluster: Option<&'a ClusterHead>,
     document: Option<Value>,
+    promoted: Promoted,
 }
 
 impl<'a> Side<'a> {
     fn new(fleet: &'a Fleet, told: &Told<'a>) -> Self {
-        let cluster = told.cluster();
+        let view = told.cluster().map(|cluster| fleet.view(cluster));
         Side {
             fleet,
-            cluster: cluster.map(|cluster| cluster.head()),
-            document: cluster.map(|cluster| cluster.effective(fleet.kinds())),
+            cluster: view.as_ref().map(|view| view.cluster().head()),
+            document: view.as_ref().map(View::effective),
+            promoted: view.map_or(Promoted::NONE, |view| view.promoted()),
         }
     }
 
     fn list(&self, path: &str) -> List<'_> {
         let inputs = || -> Option<Vec<Input<'_>>> {
             let kind = self.fleet.kinds().at_path(path)?;
-            let definitions = self.fleet.definitions(&kind.name)?;
+            let definitions = self.fleet.seen(&kind.name, self.promoted)?;
             Some(inputs(kind, definitions, self.document.as_ref()?))
         };
         List {
@@ -97,7 +101,7 @@ impl<'a> Side<'a> {
     /// Dependencies that stall on the cluster.
     fn stalls(&self) -> Vec<Diagnostic> {
         let document = self.document.as_ref();
-        document.map_or_else(Vec::new, |document| self.fleet.stalls(document))
+        document.map_or_else(Vec::new, |document| self.fleet.stalls(document, self.promoted))
     }
 }
 
@@ -109,7 +113,8 @@ impl<'a> Comparison<'a> {
         changes: &[Change],
         detail: Detail,
     ) -> impl Iterator<Item = ClusterEffect> + use<> {
-        let is_catalog = |change: &Change| &*change.kind != CLUSTERS && !has_own_routes(&change.kind);
+        // Nor do guards make inputs.
+        let is_catalog = |change: &Change| &*change.kind != CLUSTERS && !stays_on_rollback(&change.kind);
         let mut comparison = Comparison {
             before,
             after,
@@ -118,6 +123,10 @@ impl<'a> Comparison<'a> {
             found: BTreeMap::new(),
         };
         let mut names = comparison.names_to_compare(changes);
+        if [before, after].iter().any(|fleet| fleet.rollouts().active().is_some()) {
+            comparison.run_with_rollouts(changes, &names);
+            return comparison.found.into_values();
+        }
         let placed = placed::with_changed_profiles(before, after, changes);
         let is_definition = |change: &Change| is_catalog(change) && &*change.kind != PROFILES;
         let placed_too = match changes.iter().any(is_definition) {
@@ -134,7 +143,8 @@ impl<'a> Comparison<'a> {
         for dns in &names {
             comparison.compare_name(dns);
         }
-        comparison.compare_placed(&placed_too, &names);
+        let all = Placed::new(before, after, detail);
+        comparison.compare_placed(all, &placed_too, &names);
         let mut definitions: BTreeMap<&Arc<str>, BTreeSet<&str>> = BTreeMap::new();
         for change in changes.iter().filter(|change| is_catalog(change)) {
             if &*change.kind != KINDS {
@@ -147,6 +157,17 @@ impl<'a> Comparison<'a> {
             }
         }
         comparison.found.into_values()
+    }
+
+    /// The same with rollouts: a changed definition or profile, or a promotion, is for some clusters and not for others.
+    fn run_with_rollouts(&mut self, changes: &[Change], names: &BTreeSet<Arc<str>>) {
+        for dns in names {
+            self.compare_name(dns);
+        }
+        let concerned = Concerned::of(self.before, self.after, changes, self.detail);
+        let mut placed = Placed::new(self.before, self.after, self.detail);
+        placed.definitions = concerned.definitions;
+        self.compare_placed(placed, &concerned.clusters, names);
     }
 
     /// The DNS names of which every answer may differ: those of written clusters, those that no cluster has, and those of all
@@ -235,7 +256,12 @@ impl<'a> Comparison<'a> {
             return false;
         };
         let same_profiles = old.baseline().map(Arc::as_ptr) == new.baseline().map(Arc::as_ptr);
-        self.detail == Detail::Losses && self.same_catalog && same_profiles && same_references(self.after, old, new)
+        let rollouts = [self.before, self.after].map(|fleet| fleet.rollouts().active().is_some());
+        self.detail == Detail::Losses
+            && self.same_catalog
+            && rollouts == [false, false]
+            && same_profiles
+            && same_references(self.after, old, new)
     }
 
     fn compare_paths(
@@ -305,8 +331,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Compares what changed profiles mean for the clusters that match them. Names in `compared` are done already.
-    fn compare_placed(&mut self, clusters: &[Arc<str>], compared: &BTreeSet<Arc<str>>) {
-        let mut placed = Placed::new(self.before, self.after, self.detail);
+    fn compare_placed(&mut self, mut placed: Placed<'a>, clusters: &[Arc<str>], compared: &BTreeSet<Arc<str>>) {
         for id in clusters {
             let (Some(old), Some(new)) = (self.before.cluster(id), self.after.cluster(id)) else {
                 continue;

@@ -12,7 +12,7 @@ use crate::inputs::{Effective, Part, cluster_block, reference_id, references};
 use crate::json;
 use crate::kind::{Kind, Render};
 use crate::released::Had;
-use crate::snapshot::{ClusterHead, Definitions};
+use crate::snapshot::{ClusterHead, Seen};
 
 /// What happens to one list of inputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -91,7 +91,7 @@ pub(crate) struct Input<'a> {
 }
 
 /// The inputs of one kind for a cluster with this document.
-pub(crate) fn inputs<'a>(kind: &'a Kind, definitions: &'a Definitions, document: &'a Value) -> Vec<Input<'a>> {
+pub(crate) fn inputs<'a>(kind: &'a Kind, definitions: Seen<'a>, document: &'a Value) -> Vec<Input<'a>> {
     let references = references(kind, document).iter();
     let found = references.filter_map(|reference| {
         let id = reference_id(reference);

@@ -7,6 +7,7 @@
 
 mod changed_definitions;
 mod comparison;
+mod concerned;
 mod lists;
 mod placed;
 mod relabelled;
@@ -23,8 +24,9 @@ pub use self::lists::{InputEffect, ListEffect};
 pub use self::relabelled::Relabelled;
 use crate::diagnose::Diagnostic;
 use crate::diff::differences;
+use crate::guard;
 use crate::json::Json;
-use crate::kind::PROFILES;
+use crate::kind::{GUARDS, PROFILES, ROLLOUTS};
 use crate::log::{Change, Digest};
 use crate::profile;
 use crate::refusal::{Reason, Refusal};
@@ -38,7 +40,7 @@ pub struct Effect {
     pub relabelled: Vec<Relabelled>,
     /// The profiles that clusters enter and leave, by id.
     pub memberships: Vec<Membership>,
-    /// What is suspicious about the profiles that change.
+    /// What is suspicious about the profiles and guards that change.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -103,6 +105,22 @@ pub enum Detail {
     Losses,
 }
 
+/// What is suspicious about the profiles and guards that change.
+fn suspicions(after: &Fleet, changes: &[Change]) -> Vec<Diagnostic> {
+    let ids = |kind: &'static str| {
+        changes
+            .iter()
+            .filter(move |change| &*change.kind == kind)
+            .map(|change| &change.id)
+    };
+    let profiles = ids(PROFILES).filter_map(|id| after.profiles().get(id));
+    let guards = ids(GUARDS).filter_map(|id| after.guards().get(id));
+    let of_profiles = profiles.flat_map(|profile| profile::warnings(after, profile));
+    of_profiles
+        .chain(guards.filter_map(|guard| guard::warnings(after, guard)))
+        .collect()
+}
+
 impl Effect {
     /// What `changes`, which lead from one fleet to the other, do.
     pub fn of(before: &Fleet, after: &Fleet, changes: &[Change]) -> Effect {
@@ -130,12 +148,7 @@ impl Effect {
                 clusters,
                 relabelled: relabelled::relabelled(before, after, changes),
                 memberships: placed::memberships(before, after, changes),
-                warnings: changes
-                    .iter()
-                    .filter(|change| &*change.kind == PROFILES)
-                    .filter_map(|change| after.profiles().get(&change.id))
-                    .flat_map(|profile| profile::warnings(after, profile))
-                    .collect(),
+                warnings: suspicions(after, changes),
             },
         }
     }
@@ -168,7 +181,15 @@ impl Effect {
             hash.update(text);
         };
         for change in changes {
-            let parsed = |body: &Option<Json>| body.as_ref().map(Json::parse);
+            let parsed = |body: &Option<Json>| {
+                let mut value = body.as_ref().map(Json::parse)?;
+                if let Some(fields) = value.as_object_mut().filter(|_| &*change.kind == ROLLOUTS) {
+                    // They are not the same for the plan and the write.
+                    fields.remove("since");
+                    fields.remove("removals");
+                }
+                Some(value)
+            };
             part("change");
             part(&change.kind);
             part(&change.id);

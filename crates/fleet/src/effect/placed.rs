@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::concerned::Key;
 use super::lists::{List, ListEffect, inputs};
 use super::{Detail, Membership};
 use crate::diagnose::Diagnostic;
@@ -17,7 +18,8 @@ use crate::json::{Fields, Json};
 use crate::kind::{CLUSTERS, Kind, PROFILES};
 use crate::log::Change;
 use crate::profile::{Baseline, Differences, KnownDifferences};
-use crate::snapshot::{Cluster, ClusterSets, Fleet};
+use crate::rollout::Promoted;
+use crate::snapshot::{Cluster, ClusterSets, Fleet, View};
 
 /// Compares clusters that got other profiles, or profiles with other content.
 pub(super) struct Placed<'a> {
@@ -25,14 +27,15 @@ pub(super) struct Placed<'a> {
     after: &'a Fleet,
     detail: Detail,
     differences: KnownDifferences,
-    /// What each pair of baselines concerns, by the address of their differences.
-    concerns: HashMap<usize, Arc<Concern>>,
+    /// The definitions that may differ, too: rollouts run, and clusters see one version or another.
+    pub(super) definitions: BTreeSet<Key>,
+    /// What each pair of baselines concerns, by the address of their differences, and the rollouts that clusters are promoted in.
+    concerns: HashMap<(usize, Promoted, Promoted), Arc<Concern>>,
     known: HashMap<(usize, String), Arc<Compared>>,
 }
 
-/// What a difference of two baselines concerns.
+/// What a difference of two baselines, and of two versions of definitions, concerns.
 struct Concern {
-    differences: Arc<Differences>,
     /// Per kind, the ids whose references on a cluster matter: those that changed and, for stalls, those that they depend on and that
     /// depend on them.
     ids: BTreeMap<Arc<str>, BTreeSet<String>>,
@@ -51,6 +54,7 @@ impl<'a> Placed<'a> {
             after,
             detail,
             differences: KnownDifferences::default(),
+            definitions: BTreeSet::new(),
             concerns: HashMap::new(),
             known: HashMap::new(),
         }
@@ -58,33 +62,38 @@ impl<'a> Placed<'a> {
 
     /// Compares one cluster, whose document is the same in both fleets.
     pub(super) fn compare(&mut self, old: &Cluster, new: &Cluster) -> Arc<Compared> {
-        let concern = self.concern(old, new);
-        let key = (Arc::as_ptr(&concern.differences).addr(), self.pick(&concern, new));
+        let (old, new) = (self.before.view(old), self.after.view(new));
+        let concern = self.concern(&old, &new);
+        let key = (Arc::as_ptr(&concern).addr(), self.pick(&concern, new.cluster()));
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
-        let compared = Arc::new(self.compare_picked(&concern, &key.1, old, new));
+        let compared = Arc::new(self.compare_picked(&concern, &key.1, &old, &new));
         self.known.insert(key, compared.clone());
         compared
     }
 
-    fn concern(&mut self, old: &Cluster, new: &Cluster) -> Arc<Concern> {
+    fn concern(&mut self, old: &View<'_>, new: &View<'_>) -> Arc<Concern> {
         let (from, to) = (old.baseline().cloned(), new.baseline().cloned());
         let differences = self.differences.between(&from, &to, self.after.kinds());
-        let address = Arc::as_ptr(&differences).addr();
-        if let Some(known) = self.concerns.get(&address) {
+        let key = (Arc::as_ptr(&differences).addr(), old.promoted(), new.promoted());
+        if let Some(known) = self.concerns.get(&key) {
             return known.clone();
         }
-        let ids = differences.iter().map(|(kind, ids)| {
-            let mut ids = ids.clone();
-            if self.detail == Detail::Full {
-                ids.extend(self.neighbours(kind, &ids));
+        let mut ids: Differences = (*differences).clone();
+        for (kind, id) in &self.definitions {
+            let version = |view: &View<'_>| Some(view.definitions(kind)?.get(id)?.document.etag);
+            if version(old) != version(new) {
+                ids.entry(kind.clone()).or_default().insert(id.to_string());
             }
-            (kind.clone(), ids)
-        });
-        let ids = ids.collect();
-        let concern = Arc::new(Concern { differences, ids });
-        self.concerns.insert(address, concern.clone());
+        }
+        if self.detail == Detail::Full {
+            for (kind, ids) in &mut ids {
+                ids.extend(self.neighbours(kind, ids));
+            }
+        }
+        let concern = Arc::new(Concern { ids });
+        self.concerns.insert(key, concern.clone());
         concern
     }
 
@@ -145,23 +154,23 @@ impl<'a> Placed<'a> {
         Json::new(&picked.into()).as_str().to_owned()
     }
 
-    fn compare_picked(&self, concern: &Concern, picked: &str, old: &Cluster, new: &Cluster) -> Compared {
+    fn compare_picked(&self, concern: &Concern, picked: &str, old: &View<'_>, new: &View<'_>) -> Compared {
         let own: Value = serde_json::from_str(picked).unwrap_or_else(|_| json!({}));
-        let merged = |cluster: &Cluster| {
+        let merged = |view: &View<'_>| {
             let mut document = own.clone();
             let kinds = concern.ids.keys().filter_map(|kind| self.after.kinds().get(kind));
-            kinds.for_each(|kind| cluster.merged_profiles().merge(kind, &mut document));
+            kinds.for_each(|kind| view.profiles().merge(kind, &mut document));
             document
         };
         let (before, after) = (merged(old), merged(new));
         let kinds = concern.ids.keys().filter_map(|kind| self.after.kinds().get(kind));
-        let lists = kinds.filter_map(|kind| self.compare_list(kind, &before, &after));
+        let lists = kinds.filter_map(|kind| self.compare_list(kind, (old, &before), (new, &after)));
         Compared {
             lists: lists.collect(),
             warnings: match self.detail {
                 Detail::Full => {
-                    let known = self.before.stalls(&before);
-                    let mut found = self.after.stalls(&after);
+                    let known = self.before.stalls(&before, old.promoted());
+                    let mut found = self.after.stalls(&after, new.promoted());
                     found.retain(|stall| !known.contains(stall));
                     found
                 }
@@ -170,17 +179,19 @@ impl<'a> Placed<'a> {
         }
     }
 
-    fn compare_list(&self, kind: &Kind, before: &Value, after: &Value) -> Option<(Arc<str>, Arc<ListEffect>)> {
-        let list = |fleet: &'a Fleet, document| {
-            let definitions = fleet.definitions(&kind.name)?;
-            let kind = fleet.kinds().get(&kind.name)?;
-            Some((kind, definitions, document))
-        };
-        let [old, new] =
-            [list(self.before, before)?, list(self.after, after)?].map(|(kind, definitions, document)| List {
-                inputs: inputs(kind, definitions, document),
-                cluster: None,
-            });
+    fn compare_list(
+        &self,
+        kind: &Kind,
+        (old, before): (&View<'_>, &Value),
+        (new, after): (&View<'_>, &Value),
+    ) -> Option<(Arc<str>, Arc<ListEffect>)> {
+        let name = &kind.name;
+        let old = (self.before.kinds().get(name)?, old.definitions(name)?, before);
+        let new = (self.after.kinds().get(name)?, new.definitions(name)?, after);
+        let [old, new] = [old, new].map(|(kind, definitions, document)| List {
+            inputs: inputs(kind, definitions, document),
+            cluster: None,
+        });
         let effect = ListEffect::of(&old, &new, self.detail);
         let path = kind.path.as_deref()?;
         (!effect.is_empty()).then(|| (path.into(), Arc::new(effect)))

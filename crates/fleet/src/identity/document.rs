@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{IDENTITIES, Identity, OperatorScope, Scope};
 use crate::document::Document;
 use crate::json::Json;
-use crate::kind::{CLUSTERS, FixedSchema, KINDS, name_record};
+use crate::kind::{CLUSTERS, FixedSchema, GUARDS, KINDS, name_record};
 use crate::refusal::Violation;
 use crate::selector::Selector;
 use crate::snapshot::Fleet;
@@ -110,7 +110,7 @@ impl OperatorScope {
         for (n, kind) in self.kinds.iter().enumerate() {
             let detail = match kind.as_str() {
                 CLUSTERS => "clusters are in `clusters`, by a selector".to_owned(),
-                KINDS | IDENTITIES => format!("only an admin may write {kind}"),
+                KINDS | IDENTITIES | GUARDS => format!("only an admin may write {kind}"),
                 kind if name_record(kind).is_some() => format!("{kind} follow from writes to clusters"),
                 kind if fleet.kinds().get(kind).is_none() => format!("there is no kind \"{kind}\""),
                 _ => continue,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{IDENTITIES, OperatorScope, cluster_of};
 use crate::document::Document;
 use crate::effect::Effect;
-use crate::kind::{CLUSTERS, KINDS, PROFILES, name_record};
+use crate::kind::{CLUSTERS, GUARDS, KINDS, PROFILES, ROLLOUTS, name_record};
 use crate::log::Change;
 use crate::refusal::{Reason, Refusal, some_of};
 use crate::selector::Selector;
@@ -106,14 +106,26 @@ impl Judge<'_> {
     fn covers(&self, change: &Change) -> bool {
         match &*change.kind {
             CLUSTERS => self.has_cluster(&change.id),
-            KINDS => false,
+            // Else an operator could delete the guard that holds a write.
+            KINDS | GUARDS => false,
             IDENTITIES => {
                 cluster_of(&change.id).is_some_and(|cluster| self.has_cluster(cluster) || self.took_name_of(cluster))
             }
             kind if name_record(kind).is_some() => self.has_name(kind, &change.id),
             PROFILES if !self.has_profile(&change.id) => false,
+            ROLLOUTS => self.has_rollout(&change.id),
             kind => self.scope.kinds.iter().any(|own| own == kind),
         }
+    }
+
+    /// Whether a rollout changes only documents in scope.
+    fn has_rollout(&self, id: &str) -> bool {
+        let rollouts = self.fleets.iter().filter_map(|fleet| fleet.rollouts().get(id));
+        let mut patches = rollouts.flat_map(|rollout| &rollout.patches);
+        patches.all(|patch| {
+            let is_own = self.scope.kinds.iter().any(|own| **own == *patch.kind);
+            is_own && (&*patch.kind != PROFILES || self.has_profile(&patch.id))
+        })
     }
 
     /// Whether a profile can only match clusters in scope, before and after.

@@ -8,7 +8,7 @@ use super::reply::{Breach, Form, MAX_REPLY_BYTES, Reply};
 use super::{END, START, reference_id, references};
 use crate::document::Etag;
 use crate::kind::Kind;
-use crate::snapshot::{Cluster, Definitions};
+use crate::snapshot::View;
 
 /// What one cluster is told about one kind, as text.
 pub(crate) struct Body {
@@ -26,14 +26,14 @@ pub(crate) struct Body {
 impl Body {
     /// Checked against the contract. What fits only without marks has none: it was stored before there were marks, and the cluster
     /// must go on being answered.
-    pub(crate) fn new(kind: &Kind, cluster: &Cluster, definitions: &Definitions, form: Form) -> Result<Self, Breach> {
+    pub(crate) fn new(kind: &Kind, view: &View<'_>, form: Form) -> Result<Self, Breach> {
         let mut plain = String::with_capacity(4096);
         let mut marked = (form == Form::Marked).then(|| String::with_capacity(4096));
         let path = kind.path.as_deref().unwrap_or_default();
         let (mut marks, mut active) = (0, false);
         plain.push_str(START);
         marked.iter_mut().for_each(|text| text.push_str(START));
-        let inputs = each_input(kind, cluster, definitions, |n, input| {
+        let inputs = each_input(kind, view, |n, input| {
             if n > 0 {
                 plain.push(',');
             }
@@ -94,19 +94,17 @@ impl Body {
 }
 
 /// How a reply would break the contract in its larger form, the marked one. Writes are checked for that.
-pub(crate) fn breach(kind: &Kind, cluster: &Cluster, definitions: &Definitions) -> Option<Breach> {
+pub(crate) fn breach(kind: &Kind, view: &View<'_>) -> Option<Breach> {
     let check = |body: Body| Breach::check_size(body.plain.len() + body.marks * MARK_BYTES, body.inputs);
-    Body::new(kind, cluster, definitions, Form::Plain).and_then(check).err()
+    Body::new(kind, view, Form::Plain).and_then(check).err()
 }
 
 /// Passes on each input with its position. Returns how many there are.
-fn each_input(
-    kind: &Kind,
-    cluster: &Cluster,
-    definitions: &Definitions,
-    mut pass: impl FnMut(usize, Part<'_>),
-) -> Result<usize, Breach> {
-    let document = cluster.effective_for(kind);
+fn each_input(kind: &Kind, view: &View<'_>, mut pass: impl FnMut(usize, Part<'_>)) -> Result<usize, Breach> {
+    let Some(definitions) = view.definitions(&kind.name) else {
+        return Ok(0);
+    };
+    let document = view.effective_for(kind);
     let mut seen = HashSet::new();
     for reference in references(kind, &document) {
         let id = reference_id(reference);
@@ -118,7 +116,7 @@ fn each_input(
             return Err(Breach::Twice(id.to_owned()));
         }
         let effective = Effective::new(kind, definition.value(), reference, &document);
-        pass(seen.len() - 1, effective.input(Some(cluster.head())));
+        pass(seen.len() - 1, effective.input(Some(view.cluster().head())));
     }
     Ok(seen.len())
 }

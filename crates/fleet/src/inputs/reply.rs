@@ -9,6 +9,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use crate::document::Etag;
+use crate::rollout::Stamp;
 
 /// Flux refuses a body that is larger, uncompressed.
 pub const MAX_REPLY_BYTES: usize = 900 * 1024;
@@ -31,8 +32,10 @@ pub struct Reply {
     /// Of the body in the plain form, which both forms of a reply share.
     pub plain: Etag,
     pub gzip: Bytes,
-    /// The length of the body before compression.
-    pub size: usize,
+    /// The length of the body before compression. A fleet has millions of replies, so each byte counts.
+    pub(crate) size: u32,
+    /// The state of the rollouts that it was made with.
+    pub(crate) stamp: Stamp,
     /// Whether an input is turned on.
     pub active: bool,
     /// The form that was asked for.
@@ -51,15 +54,21 @@ impl Reply {
             etag,
             plain: etag,
             gzip: gzip.into(),
-            size: body.len(),
+            size: u32::try_from(body.len()).expect("the contract allows less than a megabyte"),
+            stamp: Stamp::default(),
             active: false,
             form: Form::Plain,
         }
     }
 
+    /// The length of the body before compression.
+    pub fn size(&self) -> usize {
+        self.size as usize
+    }
+
     /// The body before compression, for the few clients that do not accept gzip.
     pub fn identity(&self) -> Bytes {
-        let mut body = Vec::with_capacity(self.size);
+        let mut body = Vec::with_capacity(self.size());
         GzDecoder::new(&self.gzip[..])
             .read_to_end(&mut body)
             .expect("our own gzip is valid");

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 use super::registry::Source;
+use super::{GUARDS, PROFILES, ROLLOUTS};
 use crate::json::Json;
 use crate::yaml;
 
@@ -16,8 +17,13 @@ pub const BUILT_IN: [&str; 4] = [
     include_str!("../../../../resources/rolebinding.yaml"),
 ];
 
-/// The file of profiles. The merge depends on it, so it cannot be replaced, and no store holds it.
-const PROFILE: &str = include_str!("../../../../resources/profile.yaml");
+/// The files of the kinds that are a part of the server: the merge and the judgement of writes depend on them, so they cannot be
+/// replaced, and no store holds them.
+const SERVER: [(&str, &str); 3] = [
+    (PROFILES, include_str!("../../../../resources/profile.yaml")),
+    (GUARDS, include_str!("../../../../resources/guard.yaml")),
+    (ROLLOUTS, include_str!("../../../../resources/rollout.yaml")),
+];
 
 /// The built-in kinds that a store holds, as documents.
 pub fn built_in() -> &'static [Value; 4] {
@@ -26,26 +32,43 @@ pub fn built_in() -> &'static [Value; 4] {
     &PARSED
 }
 
-/// The kind of profiles as a document.
-pub fn profile_kind() -> &'static Value {
-    static PARSED: LazyLock<Value> = LazyLock::new(|| yaml::parse(PROFILE).expect("the kind of profiles parses"));
+/// The kinds that are a part of the server, by name, as documents.
+pub fn server_kinds() -> &'static [(&'static str, Value); 3] {
+    static PARSED: LazyLock<[(&str, Value); 3]> =
+        LazyLock::new(|| SERVER.map(|(name, text)| (name, yaml::parse(text).expect("kinds of the server parse"))));
     &PARSED
 }
 
-/// The kind of profiles, as the registry of every fleet has it.
-pub(super) fn profile_source() -> &'static (Arc<str>, Source) {
-    static SOURCE: LazyLock<(Arc<str>, Source)> = LazyLock::new(|| {
-        (
-            super::PROFILES.into(),
-            (Json::new(profile_kind()), Some(built_in_origin())),
-        )
+/// Whether a kind is a part of the server.
+pub fn is_server_kind(name: &str) -> bool {
+    SERVER.iter().any(|(own, _)| *own == name)
+}
+
+/// The kind of profiles as a document.
+pub fn profile_kind() -> &'static Value {
+    &server_kinds()[0].1
+}
+
+/// The kinds that are a part of the server, as the registry of every fleet has them.
+pub(super) fn server_sources() -> &'static [(Arc<str>, Source); 3] {
+    static SOURCES: LazyLock<[(Arc<str>, Source); 3]> = LazyLock::new(|| {
+        let source = |(name, document): &(&str, Value)| -> (Arc<str>, Source) {
+            ((*name).into(), (Json::new(document), Some(built_in_origin())))
+        };
+        server_kinds().each_ref().map(source)
     });
-    &SOURCE
+    &SOURCES
+}
+
+/// The name of the kind of the server that a document is.
+pub(super) fn server_kind_of(document: &Value) -> Option<&'static str> {
+    let mut kinds = server_kinds().iter();
+    kinds.find(|(_, own)| own == document).map(|(name, _)| *name)
 }
 
 /// Whether a document is a built-in kind of this release.
 pub(crate) fn is_built_in(document: &Value) -> bool {
-    built_in().contains(document) || document == profile_kind()
+    built_in().contains(document) || server_kind_of(document).is_some()
 }
 
 /// The origin of the built-in kinds of this release.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
-use super::built_in::{built_in, is_built_in, profile_kind};
+use super::built_in::{built_in, is_built_in, is_server_kind, profile_kind, server_kind_of};
 use super::check::check;
 use super::cost::{self, Scales};
 use super::filters::{Filter, read_filters};
@@ -83,8 +83,7 @@ impl Draft {
             check_patterns(document)?;
         }
         let mut errors = Vec::new();
-        let is_ours = || document == profile_kind();
-        let name = name_of(document).or_else(|error| if is_ours() { Ok(PROFILES.to_owned()) } else { Err(error) });
+        let name = name_of(document).or_else(|error| server_kind_of(document).map(str::to_owned).ok_or(error));
         let name = name.unwrap_or_else(|error| {
             errors.push(error);
             String::new()
@@ -173,7 +172,7 @@ impl Draft {
         }
     }
 
-    /// How clusters and profiles refer to definitions of this kind. None for these two.
+    /// How clusters and profiles refer to definitions of this kind. None if its documents are not definitions.
     pub(super) fn reference(&self) -> Option<Reference> {
         Some(Reference {
             singular: self.names.singular.clone(),
@@ -273,7 +272,7 @@ impl Draft {
     ) -> Result<Kind, Vec<Violation>> {
         let mut reserved = reserved(&self.name, &self.flux);
         // Stores hold kinds from before it was reserved, with such a property.
-        if !self.has_references() && schema["properties"].get(DESIRED).is_none() {
+        if self.names.path.is_some() && schema["properties"].get(DESIRED).is_none() {
             reserved.push(DESIRED);
         }
         let mut fixed: Map<String, Value> = reserved.iter().map(|name| ((*name).to_owned(), false.into())).collect();
@@ -325,7 +324,7 @@ pub(super) fn items_of(schema: &Value) -> (&Value, &'static str) {
 
 /// The properties that a document may not have, even if its schema is open: an input would have them twice.
 pub(super) fn reserved<'a>(name: &str, flux: &'a Flux) -> Vec<&'a str> {
-    if [CLUSTERS, PROFILES].contains(&name) {
+    if name == CLUSTERS || is_server_kind(name) {
         return vec!["kind", "_id"];
     }
     let own = flux.carried.keys().chain(flux.nest.keys()).map(String::as_str);

@@ -25,7 +25,7 @@ use regex::Regex;
 use serde_json::Value;
 
 pub(crate) use self::built_in::is_built_in;
-pub use self::built_in::{BUILT_IN, built_in, built_in_origin, profile_kind};
+pub use self::built_in::{BUILT_IN, built_in, built_in_origin, is_server_kind, profile_kind, server_kinds};
 use self::cost::{Cost, Scales};
 use self::draft::Reference;
 pub(crate) use self::draft::names_of_the_merge;
@@ -46,6 +46,10 @@ use crate::json::Json;
 pub const CLUSTERS: &str = "clusters";
 /// What clusters get by what they are: each has a selector, and references as clusters do.
 pub const PROFILES: &str = "profiles";
+/// Changes to shared documents that go out wave by wave.
+pub const ROLLOUTS: &str = "rollouts";
+/// Limits on what one write may do to clusters.
+pub const GUARDS: &str = "guards";
 /// Kinds are stored beside the resources, under this name.
 pub const KINDS: &str = "kinds";
 /// The DNS names of deleted clusters, whose replies are empty from then on.
@@ -69,15 +73,20 @@ pub fn has_own_routes(kind: &str) -> bool {
     name_record(kind).is_some() || kind == IDENTITIES
 }
 
+/// Whether rollback and undo leave documents of this kind as they are: also those of guards, so that no way back ends a freeze.
+pub fn stays_on_rollback(kind: &str) -> bool {
+    has_own_routes(kind) || kind == GUARDS
+}
+
 /// A kind, read and checked.
 pub struct Kind {
     /// The plural: the name in routes, records, batches and the cluster's array.
     pub name: Arc<str>,
     pub singular: String,
     pub command: String,
-    /// The last segment of its Flux endpoint; clusters and profiles have none.
+    /// The last segment of its Flux endpoint; clusters and the kinds of the server have none.
     pub path: Option<String>,
-    /// The array of references of clusters and profiles; they themselves have none.
+    /// The array of references of clusters and profiles; only definitions have one.
     pub references: Option<String>,
     pub description: String,
     pub descriptions: Value,

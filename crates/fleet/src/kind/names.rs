@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CLUSTERS, DECOMMISSIONS, Flux, KINDS, PROFILES, RELEASED_NAMES};
+use super::{CLUSTERS, DECOMMISSIONS, Flux, GUARDS, KINDS, PROFILES, RELEASED_NAMES, ROLLOUTS, is_server_kind};
 use crate::identity::IDENTITIES;
 use crate::refusal::Violation;
 
@@ -19,7 +19,7 @@ const RESERVED: [&str; 33] = [
     "events",
     "export",
     "flux",
-    "guards",
+    GUARDS,
     "health",
     IDENTITIES,
     "import",
@@ -36,7 +36,7 @@ const RESERVED: [&str; 33] = [
     "restore",
     "revisions",
     "rollback",
-    "rollouts",
+    ROLLOUTS,
     "status",
     "ui",
     "undo",
@@ -76,9 +76,9 @@ pub fn name_of(document: &Value) -> Result<String, Violation> {
 pub(super) struct Names {
     pub(super) singular: String,
     pub(super) command: String,
-    /// The last segment of its Flux endpoint; clusters and profiles have none.
+    /// The last segment of its Flux endpoint; clusters and the kinds of the server have none.
     pub(super) path: Option<String>,
-    /// The array of references of clusters and profiles; they themselves have none.
+    /// The array of references of clusters and profiles; only definitions have one.
     pub(super) references: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl Names {
             true => singular(given),
             false => given.to_owned(),
         });
-        let is_definition = ![CLUSTERS, PROFILES].contains(&name);
+        let is_definition = name != CLUSTERS && !is_server_kind(name);
         let path = || flux.path.clone().unwrap_or_else(|| name.replace('_', "-"));
         let references = || flux.references.clone().unwrap_or_else(|| name.to_owned());
         Names {

@@ -88,7 +88,11 @@ mod tests {
             ..State::default()
         };
         let fleet = crate::Fleet::load(state).expect("the built-in kinds make a fleet");
-        assert_eq!(fleet.kinds().iter().count(), built_in().len() + 1, "with profiles");
+        assert_eq!(
+            fleet.kinds().iter().count(),
+            built_in().len() + 3,
+            "with profiles, guards and rollouts"
+        );
         for kind in fleet.kinds().iter() {
             let outline = Outline::read(&kind.document.parse());
             assert_eq!(outline.name, *kind.name);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::built_in::profile_source;
+use super::built_in::{is_server_kind, server_sources};
 use super::cost::{self, Cost, MOST_KINDS, MOST_TEXT, MOST_WEIGHT, MOST_WEIGHT_OF_ALL, MOST_WIDTH, Scales};
 use super::draft::{Draft, Reference, Surroundings};
 use super::{CLUSTERS, Kind, PROFILES, schema};
@@ -46,10 +46,9 @@ impl Kinds {
         trust: Trust,
     ) -> Result<Kinds, Failures> {
         let mut sources: Vec<_> = sources.into_iter().collect();
-        // A fleet without kinds has no profiles either.
+        // A fleet without kinds has none of these either.
         if !sources.is_empty() {
-            let (name, source) = profile_source();
-            sources.push((name, source));
+            sources.extend(server_sources().iter().map(|(name, source)| (name, source)));
         }
         let mut build = Build {
             sources,
@@ -143,7 +142,7 @@ enum Part<'a> {
 
 impl<'a> Build<'a> {
     fn check_count(&self) -> Result<(), Failures> {
-        let count = self.sources.iter().filter(|(name, _)| &***name != PROFILES).count();
+        let count = self.sources.iter().filter(|(name, _)| !is_server_kind(name)).count();
         if count <= MOST_KINDS.max(self.before.by_name.len()) {
             return Ok(());
         }
@@ -297,8 +296,8 @@ impl<'a> Build<'a> {
                     }
                 }
             };
-            // A store may hold a kind with the singular of profiles, from before there were profiles.
-            if &*kind.name == PROFILES && trust == Trust::Stored {
+            // A store may hold a kind with the singular of profiles or guards, from before there were any.
+            if is_server_kind(&kind.name) && trust == Trust::Stored {
                 kinds.by_name.insert(kind.name.clone(), kind);
                 continue;
             }

@@ -12,6 +12,7 @@ use crate::dangling::Dangling;
 use crate::document::Etag;
 use crate::identity::{Token, TokenId};
 use crate::patch::Form;
+use crate::rollout::Step;
 
 /// One operation on one kind.
 #[derive(Clone, Debug)]
@@ -84,6 +85,11 @@ pub enum Verb {
         id: String,
         cluster: String,
         dns: String,
+    },
+    /// Moves a rollout.
+    Step {
+        id: String,
+        step: Step,
     },
     /// Sets and removes the patches of clusters for a definition.
     Patch {

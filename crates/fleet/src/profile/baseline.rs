@@ -34,7 +34,7 @@ struct List {
 }
 
 impl Baseline {
-    pub(super) fn new(kinds: &Kinds, profiles: &[Arc<Profile>]) -> Baseline {
+    pub(crate) fn new(kinds: &Kinds, profiles: &[Arc<Profile>]) -> Baseline {
         let mut lists: BTreeMap<Arc<str>, List> = BTreeMap::new();
         let mut patches = Map::new();
         for profile in profiles {
@@ -75,7 +75,7 @@ impl Baseline {
         &self.profiles
     }
 
-    pub(super) fn has(&self, profile: &str) -> bool {
+    pub(crate) fn has(&self, profile: &str) -> bool {
         self.profiles.iter().any(|own| &**own.id() == profile)
     }
 

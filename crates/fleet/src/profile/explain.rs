@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::inputs::{Effective, cluster_block, reference_id, references};
-use crate::kind::{CLUSTERS, EXCLUDED, KINDS, Kind, PROFILES};
+use crate::kind::{CLUSTERS, EXCLUDED, KINDS, Kind, PROFILES, ROLLOUTS};
 use crate::refusal::segment;
-use crate::snapshot::{Cluster, Definition, Fleet};
+use crate::snapshot::{Cluster, Fleet, Seen, View};
 
 /// The origin of everything that a cluster is told.
 #[derive(Clone, Debug, Serialize)]
@@ -44,30 +44,36 @@ pub struct Beaten {
 
 /// Explains the inputs of a cluster: all, those of one path, or one of them.
 pub fn explain(fleet: &Fleet, cluster: &Cluster, path: Option<&str>, input: Option<&str>) -> Explanation {
-    let profiles = cluster.merged_profiles().profiles();
+    let view = fleet.view(cluster);
     let mut inputs = BTreeMap::new();
     for kind in fleet.kinds().definitions() {
         let Some(own) = kind.path.as_deref().filter(|own| path.is_none_or(|path| path == *own)) else {
             continue;
         };
-        let found = explain_kind(fleet, cluster, kind, input);
+        let found = explain_kind(&view, kind, input);
         if !found.is_empty() || path.is_some() {
             inputs.insert(own.to_owned(), found);
         }
     }
     Explanation {
         cluster: cluster.document().id.to_string(),
-        profiles: profiles.iter().map(|profile| profile.id().to_string()).collect(),
+        profiles: view
+            .profiles()
+            .profiles()
+            .iter()
+            .map(|profile| profile.id().to_string())
+            .collect(),
         inputs,
     }
 }
 
-fn explain_kind(fleet: &Fleet, cluster: &Cluster, kind: &Kind, input: Option<&str>) -> Vec<ExplainedInput> {
-    let Some(definitions) = fleet.definitions(&kind.name) else {
+fn explain_kind(view: &View<'_>, kind: &Kind, input: Option<&str>) -> Vec<ExplainedInput> {
+    let Some(definitions) = view.definitions(&kind.name) else {
         return Vec::new();
     };
+    let cluster = view.cluster();
     let own = cluster.document().body.parse();
-    let effective = cluster.effective_for(kind);
+    let effective = view.effective_for(kind);
     let wanted = references(kind, &effective)
         .iter()
         .filter(|reference| input.is_none_or(|input| input == reference_id(reference)));
@@ -75,8 +81,8 @@ fn explain_kind(fleet: &Fleet, cluster: &Cluster, kind: &Kind, input: Option<&st
         let id = reference_id(reference);
         let definition = definitions.get(id)?;
         let merged = Effective::new(kind, definition.value(), reference, &effective);
-        let layers = layers(kind, cluster, &own, id);
-        let mut fields = explain_fields(kind, definition, &merged, &layers);
+        let layers = layers(kind, view, &own, id);
+        let mut fields = explain_fields(kind, &definitions, id, &merged, &layers);
         fields.extend(explain_cluster(kind, cluster));
         let id = id.to_owned();
         Some(ExplainedInput { id, fields })
@@ -92,8 +98,9 @@ struct Layer<'a> {
 }
 
 /// The documents that have a part in an input of a cluster, in the order of the merge. What an exclusion took out is left out.
-fn layers<'a>(kind: &Kind, cluster: &'a Cluster, own: &'a Value, id: &str) -> Vec<Layer<'a>> {
-    let profiles = cluster.merged_profiles().profiles().iter();
+fn layers<'a>(kind: &Kind, view: &'a View<'_>, own: &'a Value, id: &str) -> Vec<Layer<'a>> {
+    let cluster = view.cluster();
+    let profiles = view.profiles().profiles().iter();
     let documents = profiles.map(|profile| (format!("{PROFILES}/{}", profile.id()), profile.value()));
     let documents = documents.chain([(format!("{CLUSTERS}/{}", cluster.document().id), own)]);
     let mut layers = Vec::new();
@@ -116,10 +123,10 @@ fn layers<'a>(kind: &Kind, cluster: &'a Cluster, own: &'a Value, id: &str) -> Ve
 }
 
 /// The profiles that have a part in an input of a cluster, by ascending priority, and the fields of its reference that they set.
-pub(crate) fn set_by_profiles(kind: &Kind, cluster: &Cluster, id: &str) -> (Vec<String>, BTreeMap<String, String>) {
+pub(crate) fn set_by_profiles(kind: &Kind, view: &View<'_>, id: &str) -> (Vec<String>, BTreeMap<String, String>) {
     let own = Value::Null;
     let (mut profiles, mut fields) = (Vec::new(), BTreeMap::new());
-    for layer in layers(kind, cluster, &own, id) {
+    for layer in layers(kind, view, &own, id) {
         let Some(profile) = layer.from.strip_prefix(PROFILES).and_then(|id| id.strip_prefix('/')) else {
             continue;
         };
@@ -138,13 +145,17 @@ pub(crate) fn set_by_profiles(kind: &Kind, cluster: &Cluster, id: &str) -> (Vec<
 
 fn explain_fields(
     kind: &Kind,
-    definition: &Definition,
+    definitions: &Seen<'_>,
+    id: &str,
     merged: &Effective<'_>,
     layers: &[Layer<'_>],
 ) -> BTreeMap<String, Explained> {
     let mut fields = BTreeMap::new();
     let by_kind = format!("{KINDS}/{}", kind.name);
-    let by_definition = format!("{}/{}", kind.name, definition.document.id);
+    let by_definition = format!("{}/{id}", kind.name);
+    let by_rollout = definitions.rollout(id).map(|rollout| format!("{ROLLOUTS}/{rollout}"));
+    let present = definitions.present(id).map(|definition| definition.value());
+    let seen = definitions.get(id).map(|definition| definition.value());
     for (name, value) in merged.to_map() {
         if name == "patches" && kind.flux.patches {
             fields.extend(explain_patches(&value, layers, &by_kind));
@@ -154,7 +165,12 @@ fn explain_fields(
         if let Some(default) = kind.flux.carried.get(&name).and_then(|schema| schema.get("default")) {
             candidates.push((default, &by_kind));
         }
-        candidates.extend(definition.value().get(&name).map(|value| (value, &by_definition)));
+        let present = present.and_then(|value| value.get(&name));
+        candidates.extend(present.map(|value| (value, &by_definition)));
+        let patched = seen
+            .and_then(|value| value.get(&name))
+            .filter(|value| Some(*value) != present);
+        candidates.extend(patched.zip(by_rollout.as_ref()));
         let can_differ = kind.flux.overridable.contains(&name) || kind.flux.carried.contains_key(&name);
         for layer in layers.iter().filter(|_| can_differ) {
             let set = layer.reference.and_then(|reference| reference.get(&name));

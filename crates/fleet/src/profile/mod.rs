@@ -37,7 +37,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    fn new(id: Arc<str>, body: Json) -> Result<Profile, String> {
+    pub(crate) fn new(id: Arc<str>, body: Json) -> Result<Profile, String> {
         let value = body.parse();
         let selector = value["selector"].as_str().unwrap_or_default();
         let selector =

@@ -41,8 +41,8 @@ pub struct Cluster {
 pub(super) struct List {
     kind: Arc<str>,
     /// How many the cluster itself has.
-    own: usize,
-    /// An upper bound on the number of inputs.
+    pub(super) own: usize,
+    /// An upper bound on the number of inputs, without rollouts.
     pub(super) count: usize,
     pub(super) reply: Cell,
 }
@@ -109,43 +109,6 @@ impl Cluster {
     /// What its profiles say together.
     pub(crate) fn merged_profiles(&self) -> &Baseline {
         self.baseline.as_deref().unwrap_or(Baseline::none())
-    }
-
-    /// Its document, with the references and patches of its profiles merged into its own.
-    pub fn effective(&self, kinds: &Kinds) -> Value {
-        let mut document = self.document().body.parse();
-        for kind in kinds.definitions() {
-            self.merged_profiles().merge(kind, &mut document);
-        }
-        document
-    }
-
-    /// That document as it is shown: fields of references that nothing sets have their defaults.
-    pub fn shown_effective(&self, kinds: &Kinds) -> Value {
-        let mut document = self.effective(kinds);
-        for kind in kinds.definitions() {
-            let array = kind
-                .references
-                .as_deref()
-                .and_then(|array| document.get_mut(array)?.as_array_mut());
-            for reference in array.into_iter().flatten() {
-                for (field, schema) in &kind.flux.carried {
-                    if let Some(default) = schema.get("default")
-                        && reference.get(field).is_none_or(Value::is_null)
-                    {
-                        reference[field] = default.clone();
-                    }
-                }
-            }
-        }
-        document
-    }
-
-    /// Its document, merged only for the references to one kind.
-    pub(crate) fn effective_for(&self, kind: &Kind) -> Value {
-        let mut document = self.document().body.parse();
-        self.merged_profiles().merge(kind, &mut document);
-        document
     }
 
     /// Whether it refers to any definition of a kind.

@@ -16,6 +16,12 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// `value` is the parsed `body`.
+    pub(crate) fn new(id: Arc<str>, body: Json, value: Value) -> Self {
+        let document = Document::new(id, body);
+        Definition { document, value }
+    }
+
     pub fn value(&self) -> &Value {
         &self.value
     }
@@ -84,8 +90,8 @@ impl Definitions {
         };
         self.longest = self.longest.max(body.as_str().len());
         let value = value.unwrap_or_else(|| body.parse());
-        let document = Document::new(id.clone(), body);
-        self.documents.insert(id, Arc::new(Definition { document, value }));
+        let definition = Definition::new(id.clone(), body, value);
+        self.documents.insert(id, Arc::new(definition));
     }
 
     pub(super) fn add_user(&mut self, id: &str, cluster: &Arc<str>) {

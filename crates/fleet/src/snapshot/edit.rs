@@ -14,12 +14,17 @@ use crate::document::Document;
 use crate::identity::IDENTITIES;
 use crate::inputs::{reference_id, references};
 use crate::json::Json;
-use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, Kind, Kinds, PROFILES, RELEASED_NAMES, Source, Trust};
+use crate::kind::{
+    CLUSTERS, DECOMMISSIONS, Failures, GUARDS, Kind, Kinds, PROFILES, RELEASED_NAMES, ROLLOUTS, Source, Trust,
+};
 use crate::profile::KnownDifferences;
+use crate::rollout::Active;
 
 pub(crate) struct Edit {
     pub(crate) fleet: Fleet,
     kinds_changed: bool,
+    /// Whether something changed that rollouts are made of: they themselves, kinds, definitions, profiles.
+    rollouts_unsettled: bool,
     /// Per kind, the clusters whose cached reply is out of date.
     dirty: BTreeMap<Arc<str>, ClusterSets>,
     /// Clusters whose DNS name belonged to another cluster when they were put.
@@ -37,6 +42,7 @@ impl Edit {
         Edit {
             fleet,
             kinds_changed: false,
+            rollouts_unsettled: false,
             dirty: BTreeMap::new(),
             waiting: Vec::new(),
             unsettled: Unsettled::default(),
@@ -94,6 +100,7 @@ impl Edit {
         }
         let kinds = Kinds::build(&self.fleet.sources, &self.fleet.kinds, trust)?;
         self.kinds_changed = false;
+        self.rollouts_unsettled = true;
         self.unsettled.kinds |= !self.fleet.profiles.is_empty();
         let before = std::mem::replace(&mut self.fleet.kinds, Arc::new(kinds));
         let after = self.fleet.kinds.clone();
@@ -168,7 +175,13 @@ impl Edit {
             PROFILES => {
                 self.fleet.profiles.put(id.clone(), after)?;
                 self.unsettled.profiles.insert(id);
+                self.rollouts_unsettled = true;
             }
+            ROLLOUTS => {
+                self.fleet.rollouts.put(id, after)?;
+                self.rollouts_unsettled = true;
+            }
+            GUARDS => self.fleet.guards.put(id, after)?,
             kind => {
                 let Some(definitions) = self.fleet.definitions.get_mut(kind) else {
                     return Err(format!(
@@ -178,6 +191,7 @@ impl Edit {
                 definitions.put(id.clone(), after, value);
                 let dirty = self.dirty.entry(kind.into()).or_default();
                 self.fleet.add_users(kind, &id, dirty);
+                self.rollouts_unsettled = true;
             }
         }
         Ok(())
@@ -205,7 +219,9 @@ impl Edit {
         if !self.fleet.profiles.is_empty() {
             self.unsettled.clusters.insert(id.clone());
         }
-        if let (Some(old), Some(old_value)) = (&old, &old_value) {
+        // Another label may promote it, or match another patched profile.
+        let is_settled = self.fleet.rollouts.active().is_none();
+        if let (Some(old), Some(old_value), true) = (&old, &old_value, is_settled) {
             cluster.keep_replies(&value, old, old_value, &self.fleet.kinds);
         }
         let cluster = Arc::new(cluster);
@@ -218,6 +234,14 @@ impl Edit {
             self.fleet.by_dns.insert(key, cluster.clone());
         }
         self.fleet.clusters.insert(id, cluster);
+    }
+
+    /// Patches the shared documents that rollouts change, as they are now.
+    pub(crate) fn settle_rollouts(&mut self) {
+        if std::mem::take(&mut self.rollouts_unsettled) {
+            let active = Active::of(&self.fleet);
+            self.fleet.rollouts.set_active(active);
+        }
     }
 
     fn release_dns(&mut self, cluster: &Cluster) {
@@ -289,6 +313,7 @@ impl Edit {
     /// The changed fleet, with all derived state up to date.
     pub(crate) fn settle(mut self) -> Result<Fleet, String> {
         self.settle_profiles();
+        self.settle_rollouts();
         self.settle_dns();
         if let Some((cluster, holder)) = self.dns_clashes().first() {
             let (one, two) = (&cluster.document().id, &holder.document().id);

@@ -11,6 +11,7 @@ mod edit;
 mod labels;
 mod poll;
 mod profiles;
+mod view;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,13 +25,18 @@ pub use self::definitions::{Definition, Definitions};
 pub(crate) use self::edit::Edit;
 use self::labels::Labels;
 pub use self::poll::{Named, Poll};
+pub use self::view::{Seen, View};
 use crate::damage::Damage;
 use crate::document::{Document, Etag};
+use crate::guard::Guards;
 use crate::identity::{IDENTITIES, Identities};
 use crate::inputs::{reference_id, references};
-use crate::kind::{CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, Kinds, PROFILES, RELEASED_NAMES, Source, Trust};
+use crate::kind::{
+    CLUSTERS, DECOMMISSIONS, Failures, GUARDS, KINDS, Kind, Kinds, PROFILES, RELEASED_NAMES, ROLLOUTS, Source, Trust,
+};
 use crate::log::{Head, Resource, Revision, RevisionRecord, State};
 use crate::profile::Profiles;
+use crate::rollout::Rollouts;
 
 /// The whole fleet at one revision.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +52,8 @@ pub struct Fleet {
     released_names: OrdMap<Arc<str>, Arc<Document>>,
     identities: Identities,
     profiles: Profiles,
+    rollouts: Rollouts,
+    guards: Guards,
     labels: Labels,
     clusters_changed: Head,
     /// The damage of the store that the fleet was loaded from, if any.
@@ -182,6 +190,16 @@ impl Fleet {
         &self.profiles
     }
 
+    /// Changes that go out wave by wave.
+    pub fn rollouts(&self) -> &Rollouts {
+        &self.rollouts
+    }
+
+    /// Limits on what one write may do.
+    pub fn guards(&self) -> &Guards {
+        &self.guards
+    }
+
     /// The clusters that may have a definition: by a reference of their own, or by a profile.
     pub fn users(&self, kind: &str, id: &str) -> ClusterSets {
         let mut users = ClusterSets::default();
@@ -195,6 +213,36 @@ impl Fleet {
         }
         if let Some(kind) = self.kinds.get(kind).filter(|_| !self.profiles.is_empty()) {
             users.add_all(&self.profiles.users(kind, id));
+            self.add_users_by_rollouts(kind, id, users);
+        }
+    }
+
+    /// The clusters that a patched profile may bring a definition to.
+    fn add_users_by_rollouts(&self, kind: &Kind, id: &str, users: &mut ClusterSets) {
+        let patched = self
+            .rollouts
+            .active()
+            .into_iter()
+            .flat_map(|active| active.patched_profiles());
+        for (_, profile) in patched.filter(|(_, profile)| profile.refers_to(kind, id)) {
+            self.add_members(profile.id(), users);
+        }
+    }
+
+    /// The clusters that match a profile, as it is or as a rollout patches it.
+    pub(crate) fn add_members(&self, id: &str, members: &mut ClusterSets) {
+        members.add_all(&self.profiles.members(id));
+        let patched = self
+            .rollouts
+            .active()
+            .into_iter()
+            .flat_map(|active| active.patched_profiles());
+        for (_, profile) in patched.filter(|(_, profile)| &**profile.id() == id) {
+            let present = self.profiles.get(id);
+            if present.is_none_or(|present| present.selector != profile.selector) {
+                let matching = profile.selector.select(self);
+                members.add(&matching.map(|cluster| cluster.document().id.clone()).collect());
+            }
         }
     }
 
@@ -206,7 +254,7 @@ impl Fleet {
                 .is_some_and(|all| all.is_user(id, cluster))
         };
         let cluster = self.clusters.get(cluster);
-        cluster.is_some_and(|cluster| cluster.merged_profiles().brings(&kind.name, id)) && !refers()
+        cluster.is_some_and(|cluster| self.view(cluster).profiles().brings(&kind.name, id)) && !refers()
     }
 
     /// The records of DNS names of this kind: decommissions or released names.
@@ -244,8 +292,9 @@ impl Fleet {
             body: document.body.clone(),
             origin: None,
         };
-        let [kinds, profiles, clusters, decommissions, released, identities] =
-            [KINDS, PROFILES, CLUSTERS, DECOMMISSIONS, RELEASED_NAMES, IDENTITIES].map(Arc::<str>::from);
+        let [kinds, profiles, guards, rollouts] = [KINDS, PROFILES, GUARDS, ROLLOUTS].map(Arc::<str>::from);
+        let [clusters, decommissions, released, identities] =
+            [CLUSTERS, DECOMMISSIONS, RELEASED_NAMES, IDENTITIES].map(Arc::<str>::from);
         let sources = self.sources.iter().map(move |(id, (body, origin))| Resource {
             kind: kinds.clone(),
             id: id.clone(),
@@ -258,6 +307,9 @@ impl Fleet {
         });
         let of_profiles = self.profiles.iter();
         let of_profiles = of_profiles.map(move |profile| resource(&profiles, &profile.document));
+        let of_rollouts = self.rollouts.iter();
+        let of_rollouts = of_rollouts.map(move |rollout| resource(&rollouts, &rollout.document));
+        let of_guards = self.guards.iter().map(move |guard| resource(&guards, &guard.document));
         let of_clusters = self.clusters.values();
         let of_clusters = of_clusters.map(move |cluster| resource(&clusters, cluster.document()));
         let gone = self.decommissions.values();
@@ -269,6 +321,8 @@ impl Fleet {
         sources
             .chain(definitions)
             .chain(of_profiles)
+            .chain(of_rollouts)
+            .chain(of_guards)
             .chain(of_clusters)
             .chain(gone)
             .chain(given_up)
@@ -285,6 +339,8 @@ impl Fleet {
                 .map(|document| Document::clone(document)),
             IDENTITIES => self.identities.document(id),
             PROFILES => self.profiles.get(id).map(|profile| profile.document.clone()),
+            ROLLOUTS => self.rollouts.get(id).map(|rollout| rollout.document.clone()),
+            GUARDS => self.guards.get(id).map(|guard| guard.document.clone()),
             KINDS => self
                 .sources
                 .get_key_value(id)

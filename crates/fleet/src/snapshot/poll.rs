@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::cluster::List;
-use super::{Cluster, Definitions, Fleet, lower_case};
+use super::{Cluster, Fleet, View, lower_case};
 use crate::damage::Damage;
 use crate::document::Etag;
 use crate::inputs::{self, Body, Breach, Form, MARK_BYTES, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
-use crate::kind::{KINDS, Kind, PROFILES};
+use crate::kind::{KINDS, Kind, PROFILES, ROLLOUTS, is_server_kind};
+use crate::rollout::Stamp;
 
 /// The answer to a poll, or `Poll<Bytes>` for one who only looks: the body.
 #[derive(Clone, Debug)]
@@ -86,8 +86,8 @@ impl Named<'_> {
         };
         match self.cluster {
             Some(cluster) if fleet.is_damaged(&kind.name) && fleet.dangles(cluster, kind) => Poll::Damaged,
-            // The missing profile may bring something to any cluster.
-            Some(_) if fleet.is_damaged(PROFILES) => Poll::Damaged,
+            // The missing profile or rollout may bring something to any cluster.
+            Some(_) if fleet.is_damaged(PROFILES) || fleet.is_damaged(ROLLOUTS) => Poll::Damaged,
             Some(cluster) => match make(cluster, kind) {
                 Some(Ok(reply)) => Poll::Reply(reply),
                 Some(Err(breach)) => Poll::Breach(breach),
@@ -125,62 +125,87 @@ impl Fleet {
 
     /// The same, and whether an input of the reply is turned on.
     pub fn reply_outline(&self, cluster: &Cluster, kind: &Kind) -> Result<(Etag, bool), Breach> {
-        let Some((list, definitions)) = self.list(cluster, kind) else {
+        if !self.may_have_inputs(cluster, kind) {
             return Ok((Reply::empty().plain, false));
-        };
-        list.reply.outline().unwrap_or_else(|| {
-            let body = Body::new(kind, cluster, definitions, Form::Plain)?;
+        }
+        let known = cluster
+            .list(&kind.name)
+            .and_then(|list| list.reply.outline(self.stamp(kind)));
+        known.unwrap_or_else(|| {
+            let body = Body::new(kind, &self.view(cluster), Form::Plain)?;
             Ok((body.plain_etag(), body.is_active()))
         })
     }
 
     /// Whether an unknown DNS name may belong to a damaged row.
     pub fn may_lack_names(&self) -> bool {
-        let is_definition = |kind: &str| kind == PROFILES || self.definitions.contains_key(kind);
+        let is_definition = |kind: &str| is_server_kind(kind) || self.definitions.contains_key(kind);
         self.damage().is_some_and(|damage| damage.hides_names(is_definition))
     }
 
     /// Whether the cluster refers to a missing definition.
     fn dangles(&self, cluster: &Cluster, kind: &Kind) -> bool {
-        let document: Value = cluster.effective_for(kind);
+        let document: Value = self.view(cluster).effective_for(kind);
         let definitions = self.definitions.get(&kind.name);
         let is_there = |id| definitions.is_some_and(|definitions| definitions.get(id).is_some());
         let mut ids = inputs::references(kind, &document).iter().map(inputs::reference_id);
         ids.any(|id| !is_there(id))
     }
 
-    /// The references of a cluster to a kind, and what they refer to. None: the reply is empty.
-    fn list<'a>(&'a self, cluster: &'a Cluster, kind: &Kind) -> Option<(&'a List, &'a Definitions)> {
-        cluster.list(&kind.name).zip(self.definitions.get(&kind.name))
+    /// Whether a cluster can have inputs of a kind. A patched profile may bring the first one; such a reply is not cached until the
+    /// rollout is complete.
+    fn may_have_inputs(&self, cluster: &Cluster, kind: &Kind) -> bool {
+        let active = self.rollouts.active();
+        cluster.refers_to(&kind.name) || active.is_some_and(|active| active.patches_profiles())
+    }
+
+    /// The state of the rollouts that replies of a kind are made with.
+    fn stamp(&self, kind: &Kind) -> Stamp {
+        self.rollouts.active().map_or(0, |active| active.stamp(&kind.name))
     }
 
     fn reply(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Reply, Breach>> {
-        let (list, definitions) = self.list(cluster, kind)?;
-        let made = list.reply.get(form).unwrap_or_else(|| {
-            let made = Body::new(kind, cluster, definitions, form).map(|body| body.to_reply());
-            list.reply.fill(&made);
+        if !self.may_have_inputs(cluster, kind) {
+            return None;
+        }
+        let (cell, stamp) = (cluster.list(&kind.name).map(|list| &list.reply), self.stamp(kind));
+        let made = cell.and_then(|cell| cell.get(form, stamp));
+        Some(made.unwrap_or_else(|| {
+            let made = Body::new(kind, &self.view(cluster), form);
+            // Most clusters do not notice that a rollout moved.
+            let same = |body: &Body| cell?.same(form, body.plain_etag());
+            let made = made.map(|body| same(&body).unwrap_or_else(|| body.to_reply()));
+            if let Some(cell) = cell {
+                cell.fill(&made, stamp);
+            }
             made
-        });
-        Some(made)
+        }))
     }
 
     fn text(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Bytes, Breach>> {
-        let (list, definitions) = self.list(cluster, kind)?;
-        Some(match list.reply.get(form) {
+        if !self.may_have_inputs(cluster, kind) {
+            return None;
+        }
+        let cell = cluster.list(&kind.name).map(|list| &list.reply);
+        Some(match cell.and_then(|cell| cell.get(form, self.stamp(kind))) {
             Some(made) => made.map(|reply| reply.identity()),
-            None => Body::new(kind, cluster, definitions, form).map(|body| body.into_text().into()),
+            None => Body::new(kind, &self.view(cluster), form).map(|body| body.into_text().into()),
         })
     }
 
     /// How the cluster's reply for `kind` would break the contract in its larger form, if it would. Cheap in all but extreme cases: the reply is
     /// created only if a bound says that it might be too large.
     pub(crate) fn breach(&self, cluster: &Cluster, kind: &Kind) -> Option<Breach> {
+        self.breach_of(&self.view(cluster), kind)
+    }
+
+    fn breach_of(&self, view: &View<'_>, kind: &Kind) -> Option<Breach> {
         // Per input: the definition, the cluster block, and the names of carried and nested fields. What the cluster and its profiles
         // add (overrides, patches) is in their documents, once.
         const PER_INPUT: usize = 128;
-        let list = cluster.list(&kind.name)?;
-        let definitions = self.definitions.get(&kind.name)?;
-        let head = cluster.head();
+        let count = view.most_inputs(kind);
+        let longest = self.longest_definition(kind);
+        let head = view.cluster().head();
         let labels = head.labels.iter().map(|(name, value)| name.len() + value.len() + 1);
         let labels: usize = if kind.flux.cluster_labels.is_empty() {
             0
@@ -189,11 +214,18 @@ impl Fleet {
         };
         let block =
             PER_INPUT + 6 * (head.name.len() + head.dns.len() + head.environment.len() + labels) + kind.carried_len();
-        let own = cluster.document().body.as_str().len() + cluster.merged_profiles().bytes(kind);
-        let bound = list.count * (definitions.longest + block) + list.count * MARK_BYTES + own + 64;
-        if bound <= MAX_REPLY_BYTES && list.count <= MAX_INPUTS {
+        let own = view.cluster().document().body.as_str().len() + view.profiles().bytes(kind);
+        let bound = count * (longest + block) + count * MARK_BYTES + own + 64;
+        if bound <= MAX_REPLY_BYTES && count <= MAX_INPUTS {
             return None;
         }
-        inputs::breach(kind, cluster, definitions)
+        inputs::breach(kind, view)
+    }
+
+    /// No definition of a kind is longer, as it is or as a rollout patches it.
+    fn longest_definition(&self, kind: &Kind) -> usize {
+        let present = self.definitions.get(&kind.name).map_or(0, |all| all.longest);
+        let patched = self.rollouts.active().map_or(0, |active| active.longest(&kind.name));
+        present.max(patched)
     }
 }

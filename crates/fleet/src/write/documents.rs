@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::Draft;
+use crate::guard;
 use crate::json::{MOST_DEPTH, is_too_deep};
 use crate::kind::schema::fill_defaults;
-use crate::kind::{CLUSTERS, Kind, PROFILES};
+use crate::kind::{CLUSTERS, GUARDS, Kind, PROFILES};
 use crate::refusal::Violation;
 use crate::selector::Selector;
 
@@ -55,10 +56,13 @@ impl Draft<'_> {
         if let Some(selector) = value
             .get("selector")
             .and_then(Value::as_str)
-            .filter(|_| &*kind.name == PROFILES)
+            .filter(|_| [PROFILES, GUARDS].contains(&&*kind.name))
             && let Err(error) = Selector::parse(selector)
         {
             errors.push(Violation::new("/selector", error.to_string()));
+        }
+        if &*kind.name == GUARDS {
+            errors.extend(guard::problems(value));
         }
         if errors.is_empty() { Ok(id) } else { Err(errors) }
     }

@@ -60,8 +60,8 @@ impl Draft<'_> {
     }
 
     fn delete_kind(&mut self, id: &str) -> Result<(), Refusal> {
-        if id == PROFILES {
-            let detail = "the kind \"profiles\" is a part of the server and cannot be deleted";
+        if kind::is_server_kind(id) {
+            let detail = format!("the kind \"{id}\" is a part of the server and cannot be deleted");
             return Err(Refusal::at(Reason::InUse, "/id", detail));
         }
         self.check_version(KINDS, id)?;

@@ -6,12 +6,14 @@
 
 mod checks;
 mod documents;
+mod guards;
 mod identities;
 mod kinds;
 mod left_out;
 mod names;
 mod pointers;
 mod profiles;
+mod rollouts;
 mod verbs;
 
 use std::collections::BTreeMap;
@@ -23,11 +25,12 @@ use self::left_out::LeftOut;
 use self::pointers::Fault;
 use crate::identity::IDENTITIES;
 use crate::json::Json;
-use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, KINDS, Kind, PROFILES, RELEASED_NAMES};
+use crate::kind::{self, CLUSTERS, DECOMMISSIONS, Failures, GUARDS, KINDS, Kind, PROFILES, RELEASED_NAMES, ROLLOUTS};
 use crate::log::{Change, Head};
 use crate::operation::Operation;
 use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal};
 use crate::snapshot::{Edit, Fleet};
+use crate::status::Moment;
 
 /// How a write is checked, and how its problems are pointed at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +39,24 @@ pub struct Rules {
     pub batch: bool,
     /// References to missing definitions are accepted and reported later: a seed may have some.
     pub allow_dangling: bool,
+    /// The author's time. None: what the write does has no time of its own.
+    pub at: Option<Moment>,
+    /// On how many clusters something may be removed, as confirmed: a rollout that the write starts keeps it.
+    pub removals: Option<usize>,
+}
+
+impl Rules {
+    /// Those of a single request.
+    pub const PLAIN: Rules = Rules {
+        batch: false,
+        allow_dangling: false,
+        at: None,
+        removals: None,
+    };
+
+    fn in_batch(self) -> Self {
+        Rules { batch: true, ..self }
+    }
 }
 
 /// What a write does.
@@ -200,6 +221,8 @@ impl<'a> Draft<'a> {
         match kind {
             CLUSTERS => return self.now().clusters().keys().cloned().collect(),
             PROFILES => return self.now().profiles().iter().map(|one| one.id().clone()).collect(),
+            ROLLOUTS => return self.now().rollouts().iter().map(|one| one.id().clone()).collect(),
+            GUARDS => return self.now().guards().iter().map(|one| one.id().clone()).collect(),
             _ => {}
         }
         let definitions = self.now().definitions(kind).into_iter().flat_map(|all| all.iter());
@@ -258,7 +281,11 @@ impl<'a> Draft<'a> {
         self.check_kinds()?;
         self.check_restored()?;
         self.check_profiles()?;
+        self.check_guards()?;
+        self.check_rollouts()?;
+        self.check_stored_selectors()?;
         self.edit.settle_profiles();
+        self.edit.settle_rollouts();
         self.check_dns()?;
         self.settle_names()?;
         self.settle_identities()?;
@@ -267,8 +294,12 @@ impl<'a> Draft<'a> {
         self.check_dependencies()?;
         self.check_contract()?;
         let changes = self.changes();
-        let settled = self.edit.settle();
-        let fleet = settled.map_err(|detail| Refusal::new(Reason::Exists, detail))?;
+        let must_complete = self.concerns_rollouts();
+        let edit = std::mem::replace(&mut self.edit, Edit::new(self.base.clone()));
+        let fleet = edit.settle().map_err(|detail| Refusal::new(Reason::Exists, detail))?;
+        if must_complete {
+            self.check_completions(&fleet)?;
+        }
         Ok(Outcome { changes, fleet })
     }
 

@@ -72,7 +72,7 @@ impl Draft<'_> {
             Verb::Create { .. } | Verb::Replace { .. } | Verb::Apply { .. } | Verb::Restore { .. } => {
                 format!("{at}{}{pointer}", self.value_pointer())
             }
-            Verb::IssueToken { .. } | Verb::RevokeToken { .. } | Verb::Register { .. } => at,
+            Verb::IssueToken { .. } | Verb::RevokeToken { .. } | Verb::Register { .. } | Verb::Step { .. } => at,
             Verb::Delete { .. } | Verb::Assign { .. } | Verb::Unassign { .. } | Verb::Patch { .. } => at,
         }
     }
@@ -85,7 +85,7 @@ impl Draft<'_> {
     }
 
     /// Where an operation has its document.
-    fn value_pointer(&self) -> &'static str {
+    pub(super) fn value_pointer(&self) -> &'static str {
         if self.rules.batch { "/value" } else { "" }
     }
 

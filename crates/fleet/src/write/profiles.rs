@@ -12,7 +12,7 @@ use crate::refusal::{Refusal, Violation, segment};
 use crate::selector::Selector;
 
 impl Draft<'_> {
-    /// Checks the selectors and the references of profiles that are written, and stored selectors against a changed kind of clusters.
+    /// Checks the selectors and the references of profiles that are written.
     pub(super) fn check_profiles(&self) -> Result<(), Refusal> {
         let mut errors = Vec::new();
         for id in self.touched_ids(PROFILES) {
@@ -31,7 +31,6 @@ impl Draft<'_> {
                 self.check_exclusions(kind, id, value, &mut errors);
             }
         }
-        self.check_stored_selectors(&mut errors);
         invalid_unless_empty(errors)
     }
 
@@ -58,12 +57,15 @@ impl Draft<'_> {
     }
 
     /// Checks that no stored selector names a field that clusters no longer have: it would be read as a label.
-    fn check_stored_selectors(&self, errors: &mut Vec<Violation>) {
+    pub(super) fn check_stored_selectors(&self) -> Result<(), Refusal> {
         let kinds = [self.base.kinds().clusters(), self.now().kinds().clusters()];
-        let [Some(before), Some(after)] = kinds else { return };
+        let [Some(before), Some(after)] = kinds else {
+            return Ok(());
+        };
         if before.etag == after.etag {
-            return;
+            return Ok(());
         }
+        let mut errors = Vec::new();
         let is_dropped = |key: &&str| before.is_scalar_field(key) && !after.is_scalar_field(key);
         let mut report = |holder: String, selector: &Selector| {
             let dropped: BTreeSet<&str> = selector.keys().filter(is_dropped).collect();
@@ -76,8 +78,17 @@ impl Draft<'_> {
         for profile in self.now().profiles().iter() {
             report(format!("the profile \"{}\"", profile.id()), &profile.selector);
         }
+        for guard in self.now().guards().iter() {
+            report(format!("the guard \"{}\"", guard.id()), &guard.selector);
+        }
+        for rollout in self.now().rollouts().running() {
+            for selector in rollout.waves.iter().filter_map(|wave| wave.selector.as_ref()) {
+                report(format!("the rollout \"{}\"", rollout.id()), selector);
+            }
+        }
         for (id, selector) in self.now().identities().selectors() {
             report(format!("the identity \"{id}\""), &selector);
         }
+        invalid_unless_empty(errors)
     }
 }

@@ -9,7 +9,7 @@ use super::documents::own_id;
 use super::{Draft, Fault};
 use crate::identity::IDENTITIES;
 use crate::json::Json;
-use crate::kind::{self, CLUSTERS, EXCLUDED, KINDS, Kind, PROFILES};
+use crate::kind::{self, CLUSTERS, EXCLUDED, KINDS, Kind, PROFILES, ROLLOUTS};
 use crate::operation::{Target, Verb};
 use crate::patch::{self, Form, References};
 use crate::profile::Profile;
@@ -33,6 +33,9 @@ impl Draft<'_> {
             return self.run_on_names(name, singular);
         }
         let kind = self.kind(name)?;
+        if name == ROLLOUTS {
+            return self.run_on_rollouts(&kind);
+        }
         match &operation.verb {
             Verb::Create { id, value } => self.create(&kind, id.as_deref(), value),
             Verb::Replace { id, value } => self.replace(&kind, id, value),
@@ -52,6 +55,10 @@ impl Draft<'_> {
             Verb::Assign { id, on, value } => self.assign(&kind, id, on, value),
             Verb::Unassign { id, on, drop_patches } => self.unassign(&kind, id, on, *drop_patches),
             Verb::Patch { id, on, set, unset } => self.patch(&kind, id, on, set, unset),
+            Verb::Step { .. } => {
+                let detail = format!("{name} have no waves: only rollouts do");
+                Err(Refusal::at(Reason::Invalid, "/kind", detail).into())
+            }
             Verb::IssueToken { .. } | Verb::RevokeToken { .. } | Verb::Register { .. } => {
                 let detail = format!("{name} have no tokens: only identities do");
                 Err(Refusal::at(Reason::Invalid, "/kind", detail).into())
@@ -119,7 +126,7 @@ impl Draft<'_> {
     }
 
     /// Merges a patch into one resource.
-    fn merge(&mut self, kind: &Kind, id: &str, form: Form, patch: &Value) -> Result<(), Fault> {
+    pub(super) fn merge(&mut self, kind: &Kind, id: &str, form: Form, patch: &Value) -> Result<(), Fault> {
         let present = match &*kind.name {
             CLUSTERS => self.edit.cluster_value(id),
             name => self

@@ -20,10 +20,12 @@ use serde_json::{Value, json};
 pub const BATCH: Rules = Rules {
     batch: true,
     allow_dangling: false,
+    ..Rules::PLAIN
 };
 pub const SEED: Rules = Rules {
     batch: true,
     allow_dangling: true,
+    ..Rules::PLAIN
 };
 
 /// The kind of the book's chapter "Extending with New Resource Types".

@@ -18,7 +18,7 @@ fn reply(fleet: &Fleet, dns: &str, path: &str, form: Form) -> Reply {
 
 /// The size of the form that the contract is checked with.
 fn size(fleet: &Fleet, dns: &str, path: &str) -> usize {
-    reply(fleet, dns, path, Form::Marked).size
+    reply(fleet, dns, path, Form::Marked).size()
 }
 
 /// Annotations of this many bytes in total.
@@ -80,10 +80,10 @@ fn a_stored_reply_that_fits_only_without_marks_is_sent_without() {
         stored(&small(), [("namespaces", "a", value)].into_iter())
     };
     let some = 14 * 65_536 + 100;
-    let fits = some + MAX_REPLY_BYTES - reply(&with_annotations(some), dns, "namespaces", Form::Plain).size;
+    let fits = some + MAX_REPLY_BYTES - reply(&with_annotations(some), dns, "namespaces", Form::Plain).size();
     let fleet = with_annotations(fits);
     let plain = reply(&fleet, dns, "namespaces", Form::Plain);
-    assert_eq!(plain.size, MAX_REPLY_BYTES);
+    assert_eq!(plain.size(), MAX_REPLY_BYTES);
     let marked = reply(&fleet, dns, "namespaces", Form::Marked);
     assert_eq!((marked.etag, marked.gzip), (plain.etag, plain.gzip));
     let found = fleet.diagnose(fleet.cluster("one").unwrap());
@@ -91,7 +91,7 @@ fn a_stored_reply_that_fits_only_without_marks_is_sent_without() {
     let touch = |bytes: usize| json!([merge("namespaces", "a", json!({"annotations": annotations(bytes)}))]);
     refuse(&fleet, touch(fits - 1), Contract, &["/operations/0/value"]);
     let smaller = accept(&fleet, json!([replace("namespaces", "a", json!({"id": "a"}))]));
-    assert!(size(&smaller, dns, "namespaces") > reply(&smaller, dns, "namespaces", Form::Plain).size);
+    assert!(size(&smaller, dns, "namespaces") > reply(&smaller, dns, "namespaces", Form::Plain).size());
     match with_annotations(fits + 1).poll(dns, "namespaces") {
         Poll::Breach(breach) => assert_eq!(breach, Breach::TooLarge(MAX_REPLY_BYTES + 1)),
         other => panic!("{other:?}"),

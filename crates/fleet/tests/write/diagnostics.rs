@@ -104,7 +104,7 @@ fn the_uses_of_a_definition_tell_what_runs_where() {
     let definitions = fleet.definitions("platform_components").unwrap();
     let uses = definitions
         .users("a")
-        .filter_map(|id| Usage::of(kind, definitions.get("a").unwrap(), fleet.cluster(id).unwrap()));
+        .filter_map(|id| Usage::of(kind, "a", &fleet.view(fleet.cluster(id).unwrap())));
     let uses: Vec<_> = uses
         .map(|usage| {
             (
@@ -121,7 +121,7 @@ fn the_uses_of_a_definition_tell_what_runs_where() {
             ("two".into(), json!("v1"), "".into())
         ]
     );
-    assert!(Usage::of(kind, definitions.get("c").unwrap(), fleet.cluster("one").unwrap()).is_none());
+    assert!(Usage::of(kind, "c", &fleet.view(fleet.cluster("one").unwrap())).is_none());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fleet::budget::Recent;
 use fleet::history::{Back, Scope, WayBack};
 use fleet::identity::{Holder, IDENTITIES, OperatorScope, Reach, Role, Time, Token, TokenId};
-use fleet::judge::{Confirmation, Guard};
+use fleet::judge::{Confirmation, Terms};
 use fleet::log::Change;
 use fleet::operation::{BatchRequest, Operation, Target, Verb};
 use fleet::patch::Form;
@@ -442,14 +442,17 @@ fn as_operator(fleet: &Fleet, clusters: &str, kinds: &[&str], operations: Value)
         kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
         approve: false,
     };
-    let guard = Guard {
+    let terms = Terms {
         recent: &Recent::default(),
         since: "",
         budget: None,
         confirmation: Confirmation::default(),
         reach: &Reach::Within(Arc::new(scope)),
+        at: "",
+        overrides: &[],
+        unguarded: false,
     };
-    fleet.change(&request.operations, common::BATCH, guard).map(drop)
+    fleet.change(&request.operations, common::BATCH, terms).map(drop)
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod costs;
 mod decommission;
 mod definitions;
 mod diagnostics;
+mod guards;
 mod identities;
 mod identity;
 mod kinds;
@@ -22,6 +23,7 @@ mod profiles;
 mod released;
 mod removals;
 mod revocations;
+mod rollouts;
 mod selecting;
 mod typos;
 

@@ -3,7 +3,7 @@
 use fleet::budget::Recent;
 use fleet::effect::Effect;
 use fleet::identity::Reach;
-use fleet::judge::{Confirmation, Guard};
+use fleet::judge::{Accepted, Confirmation, Terms};
 use fleet::log::Removed;
 use fleet::operation::BatchRequest;
 use fleet::refusal::Reason::{Protected, RemovalBudget};
@@ -16,7 +16,7 @@ use crate::common::{BATCH, network_policy, poll};
 /// A write as the server does it, with a removal budget of zero.
 pub(super) fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>) -> Result<(Fleet, Removed), Refusal> {
     let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
-    let guard = Guard {
+    let terms = Terms {
         recent: &Recent::default(),
         since: "",
         budget: Some(0),
@@ -25,8 +25,11 @@ pub(super) fn change(fleet: &Fleet, operations: Value, confirmed: Option<usize>)
             ..Confirmation::default()
         },
         reach: &Reach::Everything,
+        at: "",
+        overrides: &[],
+        unguarded: false,
     };
-    let (outcome, removed) = fleet.change(&request.operations, BATCH, guard)?;
+    let Accepted { outcome, removed, .. } = fleet.change(&request.operations, BATCH, terms)?;
     Ok((outcome.committed(fleet.head()), removed))
 }
 

@@ -29,7 +29,7 @@ impl App {
     pub fn effective(&self, turn: &Turn, id: &str, revision: Option<Revision>) -> Result<Value, ReadError> {
         let fleet = self.fleet_then(turn, revision)?;
         let cluster = cluster_then(&fleet, id, revision)?;
-        Ok(cluster.shown_effective(fleet.kinds()))
+        Ok(fleet.view(cluster).shown_effective())
     }
 
     /// Where the values of a cluster's inputs come from, now or at a revision.

@@ -194,6 +194,7 @@ impl Pending {
                 request_id: crate::request_id(),
                 reason: Some(format!("import of {file}, from line {first}")),
                 reversal: None,
+                overrides: Vec::new(),
             },
             ..WriteRequest::default()
         };

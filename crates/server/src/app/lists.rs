@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::document::Document;
+use fleet::guard::Guard;
 use fleet::identity::{IDENTITIES, Role};
 use fleet::json::Json;
-use fleet::kind::{CLUSTERS, Kind, PROFILES};
+use fleet::kind::{CLUSTERS, GUARDS, Kind, PROFILES};
 use fleet::nearest::did_you_mean;
 use fleet::refusal::quote;
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::App;
@@ -25,6 +27,8 @@ pub struct Filters {
     pub fields: Vec<(String, String)>,
     /// Only for clusters.
     pub selector: Option<String>,
+    /// Only for guards: those in force at a time.
+    pub in_force: Option<Timestamp>,
 }
 
 impl App {
@@ -44,6 +48,11 @@ impl App {
                     .iter()
                     .map(|profile| (&profile.document, profile.value()));
                 Ok(passing(all, filters))
+            }
+            GUARDS => {
+                let wanted = |guard: &&Arc<Guard>| filters.in_force.is_none_or(|at| guard.is_in_force(at));
+                let all = fleet.guards().iter().filter(wanted);
+                Ok(passing(all.map(|guard| (&guard.document, guard.value())), filters))
             }
             name => {
                 let all = fleet.definitions(name).into_iter().flat_map(|all| all.iter());

@@ -33,8 +33,9 @@ use bytes::Bytes;
 use fleet::Fleet;
 use fleet::budget::Recent;
 use fleet::effect::Effect;
-use fleet::judge::{Detail, Guard, judge};
-use fleet::log::{Digest, Revision, RevisionRecord};
+use fleet::guard::GuardCheck;
+use fleet::judge::{Detail, Terms, judge};
+use fleet::log::{Author, Digest, Revision, RevisionRecord};
 use fleet::overwrites::Overwrites;
 use fleet::refusal::Removals;
 use ipnet::IpNet;
@@ -128,6 +129,8 @@ pub struct Plan {
     /// Identifies the effect, independent of the base.
     pub digest: Digest,
     pub removals: Removals,
+    /// The limits of the guards in force.
+    pub guards: Vec<GuardCheck>,
 }
 
 impl App {
@@ -187,16 +190,20 @@ impl App {
     /// Commits operations as one revision; returns once that is durable and served.
     pub async fn write(&self, write: WriteRequest) -> Result<Written, WriteError> {
         let written = self.engine.write(write).await;
-        if let Err(WriteError::Refused(refusal)) = &written {
-            let labels = crate::metrics::ReasonLabels {
-                reason: refusal.reason.name(),
-            };
-            self.metrics.refusals.get_or_create(&labels).inc();
+        match &written {
+            Err(WriteError::Refused(refusal)) => {
+                let labels = crate::metrics::ReasonLabels {
+                    reason: refusal.reason.name(),
+                };
+                self.metrics.refusals.get_or_create(&labels).inc();
+            }
+            Ok(written) => drop(self.metrics.guard_overrides.inc_by(written.overridden.len() as u64)),
+            Err(_) => {}
         }
         written
     }
 
-    /// What a write would do to the current fleet. Nothing is stored, and the removal budget refuses nothing.
+    /// What a write would do to the current fleet. Nothing is stored, and guards and the removal budget refuse nothing.
     pub fn plan(&self, turn: &Turn, write: WriteRequest, rendered: Option<Page>) -> Result<Plan, WriteError> {
         let base = self.fleet();
         if base.damage().is_some() {
@@ -204,17 +211,21 @@ impl App {
         }
         let refused = WriteError::Refused;
         let operations = write.operations_on(&base).map_err(refused)?;
-        let outcome = base.write(&operations, write.rules).map_err(refused)?;
-        turn.check()?;
         let (budget, recent) = (self.engine.budget(), self.engine.removals(Recent::clone));
-        let guard = Guard {
+        let terms = Terms {
             recent: &recent,
             since: &crate::before(&write.author.at, budget.window),
             budget: budget.clusters,
             confirmation: write.confirmation,
             reach: &write.reach,
+            at: &write.author.at,
+            overrides: &write.overrides,
+            unguarded: write.unguarded,
         };
-        let judgement = judge(&base, &outcome, guard, Detail::Full).map_err(refused)?;
+        let outcome = base.write(&operations, terms.on(write.rules)).map_err(refused)?;
+        turn.check()?;
+        let judgement = judge(&base, &outcome, terms, Detail::Full).map_err(refused)?;
+        let overrides = judgement.overridden();
         let effect = judgement.effect;
         let mut objects = Vec::new();
         if let Some(page) = rendered {
@@ -228,7 +239,10 @@ impl App {
         let (overwrites, history) = self.overwrites(turn, base.revision(), &outcome.changes)?;
         let record = RevisionRecord {
             revision: base.revision().next(),
-            author: write.author,
+            author: Author {
+                overrides,
+                ..write.author
+            },
             changes: outcome.changes,
             removed: judgement.removed,
             digest: Digest::default(),
@@ -242,6 +256,7 @@ impl App {
             history,
             digest: judgement.digest.unwrap_or_default(),
             removals: judgement.removals,
+            guards: judgement.guards,
         })
     }
 

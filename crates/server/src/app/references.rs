@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use fleet::kind::{CLUSTERS, Kind, PROFILES, name_record};
+use fleet::Fleet;
+use fleet::kind::{CLUSTERS, Kind, is_server_kind, name_record};
 use fleet::selector::Selector;
-use fleet::snapshot::{Cluster, Definition};
+use fleet::snapshot::Cluster;
 use fleet::usage::Usage;
 
 use super::errors::ReadError;
@@ -15,8 +16,9 @@ use super::{App, Page};
 /// A definition and the clusters that use it, sorted by id.
 #[derive(Debug)]
 pub struct References {
+    fleet: Arc<Fleet>,
     kind: Arc<Kind>,
-    definition: Arc<Definition>,
+    id: String,
     clusters: Vec<Arc<Cluster>>,
 }
 
@@ -29,7 +31,7 @@ impl References {
     /// One page of them, each with the values that it effectively gets.
     pub fn page(&self, page: Page) -> impl Iterator<Item = Usage> {
         let clusters = self.clusters.iter().skip(page.offset).take(page.limit);
-        clusters.filter_map(|cluster| Usage::of(&self.kind, &self.definition, cluster))
+        clusters.filter_map(|cluster| Usage::of(&self.kind, &self.id, &self.fleet.view(cluster)))
     }
 }
 
@@ -42,13 +44,12 @@ impl App {
         id: &str,
         selector: Option<&str>,
     ) -> Result<References, ReadError> {
-        if [CLUSTERS, PROFILES].contains(&kind) || name_record(kind).is_some() {
+        if kind == CLUSTERS || is_server_kind(kind) || name_record(kind).is_some() {
             return Err(ReadError::NotFound(format!("{kind} are not referred to")));
         }
         let fleet = self.fleet();
         let selector = selector.map(|text| Selector::for_fleet(text, &fleet)).transpose()?;
         document_of(&fleet, kind, id)?;
-        let definitions = fleet.definitions(kind).ok_or(ReadError::Internal)?;
         let clusters_kind = fleet.kinds().clusters().ok_or(ReadError::Internal)?;
         let matcher = selector.as_ref().map(|selector| selector.on(clusters_kind));
         let kind = kind_of(&fleet, kind)?;
@@ -63,8 +64,9 @@ impl App {
             }
         }
         Ok(References {
+            fleet,
             kind,
-            definition: definitions.get(id).ok_or(ReadError::Internal)?.clone(),
+            id: id.to_owned(),
             clusters,
         })
     }

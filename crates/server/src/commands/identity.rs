@@ -238,6 +238,7 @@ async fn write(offline: &Offline, operations: Vec<Operation>, what: &str) -> Res
             request_id: crate::request_id(),
             reason: Some(format!("flux-resourceset identity {what}")),
             reversal: None,
+            overrides: Vec::new(),
         },
         ..WriteRequest::default()
     };

@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Uri};
-use fleet::identity::Reach;
+use fleet::identity::{Reach, Role};
 use fleet::judge::Confirmation;
 use fleet::log::Author;
 
@@ -12,6 +12,7 @@ use super::problem::Problem;
 use super::request::{self, Page, Query};
 use super::tls::PeerNames;
 use crate::app::App;
+use crate::app::engine::WriteRequest;
 use crate::app::reads::Class;
 use crate::auth::{Actor, Right};
 
@@ -83,6 +84,35 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// A write of this caller, without its operations. The reason is the one of the body, or X-Change-Reason.
+    pub fn write(&self, options: &WriteOptions, reason: Option<String>) -> Result<WriteRequest, Problem> {
+        let author = self.author(reason)?;
+        if !options.overrides.is_empty() && !options.dry_run && author.reason.is_none() {
+            return Err(Problem::bad_request(
+                "X-Override-Guard needs a reason, which is kept in the log: send it as X-Change-Reason",
+            ));
+        }
+        Ok(WriteRequest {
+            author,
+            reach: self.reach(),
+            confirmation: options.confirmation,
+            overrides: options.overrides.clone(),
+            ..WriteRequest::default()
+        })
+    }
+
+    /// The guards that the request overrides. Only an admin may.
+    fn overrides(&self) -> Result<Vec<String>, Problem> {
+        let overrides = request::overridden_guards(&self.headers)?;
+        match self.actor.role {
+            Role::Admin => Ok(overrides),
+            _ if overrides.is_empty() => Ok(overrides),
+            role => Err(Problem::may_not_override(role)),
+        }
+    }
+}
+
 /// The most clusters that a plan renders objects for: each takes milliseconds, twice.
 const MOST_RENDERED: usize = 100;
 
@@ -97,6 +127,8 @@ pub struct WriteOptions {
     /// Whether a plan also shows Kubernetes objects.
     pub manifests: bool,
     pub confirmation: Confirmation,
+    /// The ids of guards that the request overrides.
+    pub overrides: Vec<String>,
 }
 
 impl WriteOptions {
@@ -123,6 +155,7 @@ impl WriteOptions {
             page,
             manifests,
             confirmation: request::confirmation(&caller.headers)?,
+            overrides: caller.overrides()?,
         };
         // A write that ignored `limit` could be mistaken for one of so many clusters.
         let known = match (dry_run, cascade_known) {

@@ -254,5 +254,6 @@ pub fn author(headers: &HeaderMap, actor: &Actor, id: &RequestId, reason: Option
         request_id: id.0.to_str().unwrap_or_default().to_owned(),
         reason,
         reversal: None,
+        overrides: Vec::new(),
     })
 }

@@ -40,8 +40,11 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     let planned = plan.record.records().zip(&plan.overwrites);
     out.list(planned.map(|(record, overwrites)| PlannedChange { record, overwrites }))?;
     out.text(r#"],"clusters":["#)?;
-    let history = json!(plan.history);
-    let ending = ending(&plan.effect, &format!(r#""history":{history},"removals":{removals},"#));
+    let (history, guards) = (json!(plan.history), json!(plan.guards));
+    let ending = ending(
+        &plan.effect,
+        &format!(r#""history":{history},"removals":{removals},"guards":{guards},"#),
+    );
     let clusters = plan.effect.clusters.into_iter().skip(page.offset).take(page.limit);
     let mut objects = plan.objects.into_iter();
     for (n, cluster) in clusters.enumerate() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use fleet::guard::GuardLimit;
 use fleet::identity::Role;
 use fleet::inputs::Breach;
 use fleet::refusal::{MOST_DETAIL, Reason, Refusal, Removals, Violation, quote, shorten};
@@ -48,6 +49,7 @@ pub struct Reported {
 #[derive(Clone, Debug, Default)]
 struct More {
     removals: Option<Removals>,
+    guards: Vec<GuardLimit>,
     resources: Vec<String>,
     /// Who was refused, for the log.
     actor: Option<Arc<str>>,
@@ -132,6 +134,15 @@ impl Problem {
                 roles.join(", ")
             ),
         };
+        Problem::new(ProblemType::Forbidden, detail)
+    }
+
+    /// Overriding a guard is for admins.
+    pub fn may_not_override(role: Role) -> Self {
+        let detail = format!(
+            "a token of the role {} may not override guards: only an admin may",
+            role.name()
+        );
         Problem::new(ProblemType::Forbidden, detail)
     }
 
@@ -252,6 +263,11 @@ impl Problem {
                 "resources": names("The resources that prevent the change, as kind/id."),
                 "documents": names("The documents outside of the caller's scope, as kind/id."),
                 "removals": {"$ref": "#/components/schemas/removals"},
+                "guards": {
+                    "type": "array",
+                    "description": "The limits of guards that the write exceeds.",
+                    "items": {"$ref": "#/components/schemas/guard_limit"},
+                },
             },
             "example": {
                 "type": "/problems/invalid",
@@ -278,6 +294,8 @@ struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     removals: Option<Removals>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    guards: &'a [GuardLimit],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     resources: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     documents: &'a [String],
@@ -293,6 +311,7 @@ impl<'a> Wire<'a> {
         };
         let size_of_error = |error: &Violation| error.pointer.len() + error.detail.len() + 32;
         let size_of_name = |name: &String| name.len() + 3;
+        let size_of_guard = |guard: &GuardLimit| guard.reason.len() + guard.selector.len() + 256;
         Wire {
             r#type: format!("/problems/{}", problem.kind.name()),
             title: problem.status.canonical_reason().unwrap_or_default(),
@@ -301,6 +320,7 @@ impl<'a> Wire<'a> {
             errors: fitting(&problem.errors, MOST_ERRORS, size_of_error),
             clusters: fitting(&problem.clusters, MOST_NAMES, size_of_name),
             removals: more.and_then(|more| more.removals),
+            guards: more.map_or(&[][..], |more| fitting(&more.guards, MOST_ERRORS, size_of_guard)),
             resources: fitting(resources, MOST_NAMES, size_of_name),
             documents: fitting(documents, MOST_NAMES, size_of_name),
         }
@@ -329,9 +349,11 @@ impl IntoResponse for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let more = (refusal.removals.is_some() || !refusal.resources.is_empty()).then(|| {
+        let has_more = refusal.removals.is_some() || refusal.exceeded.is_some() || !refusal.resources.is_empty();
+        let more = has_more.then(|| {
             Box::new(More {
                 removals: refusal.removals.map(|removals| *removals),
+                guards: refusal.exceeded.map(|exceeded| exceeded.guards).unwrap_or_default(),
                 resources: refusal.resources,
                 actor: None,
             })

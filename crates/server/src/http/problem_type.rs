@@ -18,7 +18,11 @@ pub enum ProblemType {
     InUse,
     Conflict,
     Protected,
+    Guarded,
     RemovalBudget,
+    RolloutActive,
+    WrongState,
+    Demotion,
     Compacted,
     Stale,
     PlanChanged,
@@ -36,7 +40,7 @@ use ProblemType as T;
 
 impl ProblemType {
     /// All types, sorted by status.
-    pub const ALL: [ProblemType; 23] = [
+    pub const ALL: [ProblemType; 27] = [
         T::BadRequest,
         T::Unauthorized,
         T::Forbidden,
@@ -48,7 +52,11 @@ impl ProblemType {
         T::InUse,
         T::Conflict,
         T::Protected,
+        T::Guarded,
         T::RemovalBudget,
+        T::RolloutActive,
+        T::WrongState,
+        T::Demotion,
         T::Compacted,
         T::Stale,
         T::PlanChanged,
@@ -89,7 +97,11 @@ impl ProblemType {
             T::InUse => (Reason::InUse.name(), 409, "Clusters or other definitions refer to it; `clusters` and `resources` name them."),
             T::Conflict => (Reason::Conflict.name(), 409, "The revision to undo was changed again, with `resources` naming what; the revision to redo is not undone; or the client follows the log of another history."),
             T::Protected => (Reason::Protected.name(), 409, "A protected cluster would be deleted, lose its DNS name, or get an empty list of inputs."),
+            T::Guarded => (Reason::Guarded.name(), 409, "A guard in force allows less than the write does; `guards` has each limit and the number of clusters that count, `clusters` names them."),
             T::RemovalBudget => (Reason::RemovalBudget.name(), 409, "More clusters would lose something than the removal budget allows; `removals` has the numbers."),
+            T::RolloutActive => (Reason::RolloutActive.name(), 409, "A rollout that has not ended changes the same document or field; `resources` names it."),
+            T::WrongState => (Reason::WrongState.name(), 409, "The rollout is in a state that does not allow that."),
+            T::Demotion => (Reason::Demotion.name(), 409, "Clusters would leave the wave that a rollout promoted them with, and go back unseen; `clusters` names them."),
             T::Compacted => ("compacted", 410, "Some of these revisions were compacted and are no longer kept."),
             T::Stale => (Reason::Stale.name(), 412, "`If-Match` names a version that is not the current one."),
             T::PlanChanged => (Reason::PlanChanged.name(), 412, "`If-Plan-Match` names a plan that is out of date."),
@@ -115,10 +127,14 @@ impl From<Reason> for ProblemType {
             Reason::Contract => T::Contract,
             Reason::Protected => T::Protected,
             Reason::Stale => T::Stale,
+            Reason::Guarded => T::Guarded,
             Reason::RemovalBudget => T::RemovalBudget,
             Reason::PlanChanged => T::PlanChanged,
             Reason::Conflict => T::Conflict,
             Reason::OutOfScope => T::OutOfScope,
+            Reason::RolloutActive => T::RolloutActive,
+            Reason::WrongState => T::WrongState,
+            Reason::Demotion => T::Demotion,
         }
     }
 }

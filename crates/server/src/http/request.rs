@@ -7,12 +7,14 @@ use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, IF_MATCH};
 use axum::http::{HeaderMap, Method, Uri};
+use fleet::guard::parse_time;
 use fleet::judge::Confirmation;
 use fleet::log::Digest;
 use fleet::operation::{BatchRequest, IfMatch};
 use fleet::patch::Form;
 use fleet::refusal::quote;
 use fleet::yaml;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -223,7 +225,7 @@ pub async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<bytes
     }
 }
 
-/// What the client expects of a write: `If-Plan-Match` and `X-Confirm-Removals`.
+/// What the client expects of a write: `If-Plan-Match`, `X-Confirm-Removals` and `X-Confirm-Demotions`.
 pub fn confirmation(headers: &HeaderMap) -> Result<Confirmation, Problem> {
     let one = |name: &'static str| {
         let mut values = headers.get_all(name).iter();
@@ -238,15 +240,35 @@ pub fn confirmation(headers: &HeaderMap) -> Result<Confirmation, Problem> {
         digest
             .ok_or_else(|| Problem::bad_request("If-Plan-Match must be the `plan` of a dry run: 64 hexadecimal digits"))
     });
-    let removals = one("x-confirm-removals")?.map(|text| {
+    let count = |header: &'static str, name: &str| -> Result<Option<usize>, Problem> {
+        let Some(text) = one(header)? else { return Ok(None) };
         let number = text.parse::<u64>().ok().filter(|number| *number <= MOST_NUMBER);
         let number = number.and_then(|number| usize::try_from(number).ok());
-        number.ok_or_else(|| Problem::bad_request("X-Confirm-Removals must be a number of clusters"))
-    });
+        let bad = || Problem::bad_request(format!("{name} must be a number of clusters"));
+        number.ok_or_else(bad).map(Some)
+    };
     Ok(Confirmation {
-        removals: removals.transpose()?,
+        removals: count("x-confirm-removals", "X-Confirm-Removals")?,
+        demotions: count("x-confirm-demotions", "X-Confirm-Demotions")?,
         plan: plan.transpose()?,
     })
+}
+
+/// The guards that `X-Override-Guard` names: one, several with commas, or in several headers.
+pub fn overridden_guards(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
+    let mut ids = Vec::new();
+    for value in headers.get_all("x-override-guard") {
+        let text = value
+            .to_str()
+            .map_err(|_| Problem::bad_request("X-Override-Guard is not ASCII"))?;
+        ids.extend(text.split(',').map(|id| id.trim().to_owned()));
+    }
+    match ids.iter().any(String::is_empty) {
+        true => Err(Problem::bad_request(
+            "X-Override-Guard must be the id of a guard, or several with commas",
+        )),
+        false => Ok(ids),
+    }
 }
 
 pub fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Problem> {
@@ -307,6 +329,22 @@ impl Query {
                 quote(other)
             ))),
         }
+    }
+
+    /// A time, or `now`.
+    pub fn time(&mut self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        let Some(text) = self.take(name)? else { return Ok(None) };
+        let time = match text.as_str() {
+            "now" => Some(Timestamp::now()),
+            text => parse_time(text),
+        };
+        let problem = || {
+            Problem::bad_request(format!(
+                "{name}=\"{}\": must be a time such as 2026-12-20T00:00:00Z, or now",
+                quote(&text)
+            ))
+        };
+        time.map(Some).ok_or_else(problem)
     }
 
     /// Refuses the parameters that were not taken.

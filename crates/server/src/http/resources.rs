@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::IntoResponse;
-use fleet::kind::{CLUSTERS, Kind};
+use fleet::kind::{CLUSTERS, GUARDS, Kind};
 use fleet::log::Revision;
 use fleet::operation::{Operation, Target, Verb};
 
@@ -39,6 +39,10 @@ fn filters(kind: &Kind, mut query: Query) -> Result<Filters, Problem> {
     if &*kind.name == CLUSTERS {
         filters.selector = query.take("selector")?;
         known.push("selector");
+    }
+    if &*kind.name == GUARDS {
+        filters.in_force = query.time("at")?;
+        known.push("at");
     }
     for filter in &kind.filters {
         if let Some(value) = query.take(&filter.name)? {

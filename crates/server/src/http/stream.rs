@@ -116,6 +116,8 @@ struct Event<'a> {
     undoes: Option<Revision>,
     #[serde(skip_serializing_if = "Option::is_none")]
     redoes: Option<Revision>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    overrides: &'a [String],
     digest: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<&'a Removed>,
@@ -162,6 +164,7 @@ fn begin_event(text: &mut Vec<u8>, record: &RevisionRecord) {
         reason: record.author.reason.as_deref(),
         undoes,
         redoes,
+        overrides: &record.author.overrides,
         digest: record.digest.to_string(),
         removed: (record.removed.count() > 0).then_some(&record.removed),
     };

@@ -33,10 +33,7 @@ pub async fn run(
 ) -> Reply {
     let write = WriteRequest {
         operations: vec![operation],
-        author: caller.author(None)?,
-        reach: caller.reach(),
-        confirmation: options.confirmation,
-        ..WriteRequest::default()
+        ..caller.write(options, None)?
     };
     run_all(app, options, write, convert).await
 }
@@ -73,10 +70,7 @@ pub async fn batch(State(app): State<Arc<App>>, caller: Caller, body: Body) -> R
     let write = WriteRequest {
         operations: batch.operations,
         rules,
-        author: caller.author(batch.reason)?,
-        reach: caller.reach(),
-        confirmation: options.confirmation,
-        ..WriteRequest::default()
+        ..caller.write(&options, batch.reason)?
     };
     run_all(&app, &options, write, |written| Ok(respond::changes(&written))).await
 }
@@ -86,12 +80,7 @@ pub async fn rollback(State(app): State<Arc<App>>, caller: Caller, body: Body) -
     let options = WriteOptions::of(&caller)?;
     let body = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
     let (back, reason) = read_rollback(body)?;
-    let write = WriteRequest {
-        author: caller.author(reason)?,
-        reach: caller.reach(),
-        confirmation: options.confirmation,
-        ..WriteRequest::default()
-    };
+    let write = caller.write(&options, reason)?;
     if options.dry_run {
         let (rendered, page) = (options.rendered(), options.page);
         let show = move |app: &App, out: &mut Writer| {

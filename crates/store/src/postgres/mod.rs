@@ -205,6 +205,8 @@ impl Store for Postgres {
             while let Some(row) = within(PATIENCE, rows.try_next()).await? {
                 found.push((row.some_text(0)?.into_owned(), removed_of(&row, 1)?));
             }
+            // A revision that only overrides a guard has a text, too.
+            found.retain(|(_, removed): &(String, Removed)| removed.count() > 0);
             Ok(found)
         };
         let read = read.await;

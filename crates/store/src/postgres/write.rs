@@ -114,7 +114,7 @@ impl<'a> Rows<'a> {
         self.summary
             .push(put(&Summary::of(&record.changes).to_text()).into_owned());
         self.removed
-            .push(record.removed.to_text().map(|text| put(&text).into_owned()));
+            .push(record.removed_text().map(|text| put(&text).into_owned()));
         self.size += 256
             + self
                 .removed

@@ -162,6 +162,8 @@ impl Store for Sqlite {
             while let Some(row) = rows.try_next().await? {
                 found.push((row.try_get(0)?, removed_of(&row, 1)?));
             }
+            // A revision that only overrides a guard has a text, too.
+            found.retain(|(_, removed): &(String, Removed)| removed.count() > 0);
             Ok(found)
         };
         read.await.map_err(|e| self.error(&e))

@@ -70,7 +70,7 @@ impl Script {
                 let (undoes, redoes) = Reversal::parts(record.author.reversal);
                 row.push_bind(undoes.map(|original| integer(original.0)))
                     .push_bind(redoes.map(|original| integer(original.0)));
-                row.push_bind(record.removed.to_text())
+                row.push_bind(record.removed_text())
                     .push_bind(&state[..])
                     .push_bind(Summary::of(&record.changes).to_text());
                 let Some(base) = base.take() else {

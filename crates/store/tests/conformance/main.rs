@@ -116,6 +116,7 @@ for_every_engine! {
     lists_of_revisions_are_bounded_work,
     a_revision_that_was_undone_says_by_which_one,
     undos_are_in_the_chain_and_in_exports,
+    overridden_guards_are_in_the_chain_and_in_exports,
     a_compacted_log_lists_what_is_left,
     the_last_change_of_each_resource_is_found,
 }
@@ -157,6 +158,7 @@ fn by(actor: &str, changes: Vec<Change>) -> Batch {
         request_id: "r-1".to_owned(),
         reason: Some("because".to_owned()),
         reversal: None,
+        overrides: Vec::new(),
     };
     Batch {
         author,

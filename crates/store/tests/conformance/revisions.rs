@@ -2,7 +2,7 @@
 
 use fleet::log::{Batch, Revision};
 use fleet::reversal::Reversal;
-use store::{LastChange, Memory, RevisionPage, RevisionQuery, Store};
+use store::{AuditQuery, LastChange, Memory, RevisionPage, RevisionQuery, Store};
 
 use crate::{Fixture, assert_chained, audited, batch, by, change, checkpoint, commit, copy, create, log};
 
@@ -357,6 +357,50 @@ pub(crate) async fn undos_are_in_the_chain_and_in_exports(f: Fixture) {
         f.other.revisions(&RevisionQuery::default()).await,
     );
     assert_eq!(copied, memory.revisions(&all).await);
+    assert!(f.store.check().await.unwrap().is_empty());
+}
+
+pub(crate) async fn overridden_guards_are_in_the_chain_and_in_exports(f: Fixture) {
+    let overrides = || vec!["freeze".to_owned(), "a \"quoted\" one".to_owned()];
+    let mut plain = batch(vec![create("clusters", "a", "1")]);
+    plain.removed.lost = vec!["x.example.com".to_owned()];
+    let mut only = batch(vec![change("clusters", "a", Some("1"), Some("2"))]);
+    only.author.overrides = overrides();
+    let mut both = batch(vec![change("clusters", "a", Some("2"), Some("3"))]);
+    both.author.overrides = overrides();
+    both.removed.deleted = vec!["y.example.com".to_owned()];
+    let expected = [plain.removed.clone(), both.removed.clone()];
+    commit(&*f.store, &[plain, only, both]).await;
+
+    let records = log(&*f.other).await;
+    assert_chained(&records);
+    let found: Vec<_> = records.iter().map(|record| record.author.overrides.clone()).collect();
+    assert_eq!(found, [vec![], overrides(), overrides()]);
+    let listed = f.other.revisions(&RevisionQuery::default()).await.unwrap().revisions;
+    let found: Vec<_> = listed.iter().map(|found| found.author.overrides.clone()).collect();
+    assert_eq!(found, [overrides(), overrides(), vec![]]);
+    let audited = f
+        .other
+        .audit(&AuditQuery {
+            limit: 10,
+            ..AuditQuery::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(audited.last().unwrap().author.overrides, overrides());
+    // Only what removes something is a removal.
+    let removed: Vec<_> = f
+        .other
+        .removed("")
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|(_, removed)| removed)
+        .collect();
+    assert_eq!(removed, expected);
+    let target = Memory::default();
+    copy(&*f.store, &target, false).await.unwrap();
+    assert_eq!(log(&target).await, records);
     assert!(f.store.check().await.unwrap().is_empty());
 }
 

@@ -69,6 +69,8 @@ pub(super) struct RevisionLine {
     undoes: Option<Revision>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     redoes: Option<Revision>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    overrides: Vec<String>,
     changes: Vec<ChangeLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     removed: Option<Removed>,
@@ -105,6 +107,7 @@ impl From<RevisionRecord> for RevisionLine {
             reason: record.author.reason,
             undoes,
             redoes,
+            overrides: record.author.overrides,
             changes: changes.collect(),
             removed: Some(record.removed).filter(|removed| removed.count() > 0),
             digest: record.digest.to_string(),
@@ -131,6 +134,7 @@ impl RevisionLine {
                 request_id: self.request_id,
                 reason: self.reason,
                 reversal: Reversal::from_parts(self.undoes, self.redoes).ok()?,
+                overrides: self.overrides,
             },
             changes: changes.collect(),
             removed: self.removed.unwrap_or_default(),

@@ -82,6 +82,7 @@ impl Revoked {
             request_id: crate::request_id(),
             reason: Some("flux-resourceset restore: revoked since the backup".to_owned()),
             reversal: None,
+            overrides: Vec::new(),
         };
         let batch = Batch {
             author,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::budget::Recent;
-use fleet::judge::Guard;
-use fleet::log::{Batch, Head, RevisionRecord};
+use fleet::judge::{Accepted, Terms};
+use fleet::log::{Author, Batch, Head, RevisionRecord};
 use store::StoreError;
 use tokio::sync::oneshot;
 use tracing::error;
@@ -117,26 +117,37 @@ impl Group {
     /// Judges a write on the fleet that the writes before it leave.
     fn judge(&mut self, write: &WriteRequest) -> Result<Written, WriteError> {
         let since = crate::before(&write.author.at, self.budget.window);
-        let guard = Guard {
+        let terms = Terms {
             recent: &self.recent,
             since: &since,
             budget: self.budget.clusters,
             confirmation: write.confirmation,
             reach: &write.reach,
+            at: &write.author.at,
+            overrides: &write.overrides,
+            unguarded: write.unguarded,
         };
         let operations = write.operations_on(&self.last).map_err(WriteError::Refused)?;
-        let change = self.last.change(&operations, write.rules, guard);
-        let (outcome, removed) = change.map_err(WriteError::Refused)?;
+        let change = self.last.change(&operations, write.rules, terms);
+        let Accepted {
+            outcome,
+            removed,
+            overridden,
+        } = change.map_err(WriteError::Refused)?;
         if outcome.changes.is_empty() {
             return Ok(Written {
                 revision: self.last.revision(),
                 changes: Vec::new(),
                 fleet: self.last.clone(),
+                overridden: Vec::new(),
             });
         }
         self.recent.add(&write.author.at, &removed);
         let batch = Batch {
-            author: write.author.clone(),
+            author: Author {
+                overrides: overridden,
+                ..write.author.clone()
+            },
             changes: outcome.changes.clone(),
             applied: Vec::new(),
             removed,
@@ -147,6 +158,7 @@ impl Group {
             revision: head.revision,
             changes: batch.changes.clone(),
             fleet: self.last.clone(),
+            overridden: batch.author.overrides.clone(),
         };
         self.batches.push(batch);
         Ok(written)

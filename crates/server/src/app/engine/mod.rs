@@ -50,6 +50,8 @@ pub struct Written {
     pub changes: Vec<Change>,
     /// The fleet right after it.
     pub fleet: Arc<Fleet>,
+    /// The guards that it overrode.
+    pub overridden: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,10 @@ pub struct WriteRequest {
     pub confirmation: Confirmation,
     /// How far the caller's writes may reach.
     pub reach: Reach,
+    /// The ids of guards that the request overrides.
+    pub overrides: Vec<String>,
+    /// Whether guards do not apply. No request can ask for that; only writes of the server itself do.
+    pub unguarded: bool,
 }
 
 impl WriteRequest {

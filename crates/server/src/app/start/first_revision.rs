@@ -20,6 +20,7 @@ use crate::config::{Backend, Config, ConfigError, Mode};
 const RULES: Rules = Rules {
     batch: true,
     allow_dangling: true,
+    ..Rules::PLAIN
 };
 
 /// Fills the store if it is empty.
@@ -78,6 +79,7 @@ pub(super) fn system_author(reason: &str) -> Author {
         request_id: crate::request_id(),
         reason: Some(reason.to_owned()),
         reversal: None,
+        overrides: Vec::new(),
     }
 }
 

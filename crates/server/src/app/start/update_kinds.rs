@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use fleet::Fleet;
 use fleet::identity::Reach;
-use fleet::judge::{Confirmation, Guard};
+use fleet::judge::{Accepted, Confirmation, Terms};
 use fleet::kind;
-use fleet::log::{Author, Batch, Removed};
+use fleet::log::{Author, Batch};
 use fleet::operation::Operation;
 use fleet::refusal::{Reason, Refusal};
-use fleet::write::{Outcome, Rules};
+use fleet::write::Rules;
 use semver::Version;
 use store::{CommitError, Store, StoreError};
 use tracing::{error, info, warn};
@@ -49,7 +49,7 @@ pub(super) async fn update(
             return Ok(fleet);
         }
         let author = system_author("kind files that changed");
-        let (outcome, removed) = match judge(&fleet, store, &operations, &author, budget).await? {
+        let Accepted { outcome, removed, .. } = match judge(&fleet, store, &operations, &author, budget).await? {
             Ok(changed) => changed,
             Err(refusal) => {
                 log_refusal(refusal);
@@ -100,32 +100,42 @@ fn due(fleet: &Fleet, applied: &BTreeMap<String, String>, folder: &[KindFile]) -
     due
 }
 
-/// What the kinds change, judged like any other write: by the rules of references and by the removal budget.
+/// What the kinds change, judged like any other write: by the rules of references, by guards and by the removal budget.
 async fn judge(
     fleet: &Fleet,
     store: &dyn Store,
     operations: &[Operation],
     author: &Author,
     budget: Budget,
-) -> Result<Result<(Outcome, Removed), Refusal>, StoreError> {
+) -> Result<Result<Accepted, Refusal>, StoreError> {
     let recent = recent_removals(store, budget).await?;
-    let guard = Guard {
+    let terms = Terms {
         recent: &recent,
         since: &crate::before(&author.at, budget.window),
         budget: budget.clusters,
         confirmation: Confirmation::default(),
         reach: &Reach::Everything,
+        at: &author.at,
+        overrides: &[],
+        unguarded: false,
     };
     let rules = Rules {
         batch: true,
         allow_dangling: false,
+        ..Rules::PLAIN
     };
-    Ok(fleet.change(operations, rules, guard))
+    Ok(fleet.change(operations, rules, terms))
 }
 
 fn log_refusal(refusal: Refusal) {
-    if refusal.reason == Reason::RemovalBudget {
-        warn!("a start cannot confirm removals: put the kinds of the files over HTTP, with X-Confirm-Removals");
+    match refusal.reason {
+        Reason::RemovalBudget => {
+            warn!("a start cannot confirm removals: put the kinds of the files over HTTP, with X-Confirm-Removals");
+        }
+        Reason::Guarded => {
+            warn!("a start cannot override guards: put the kinds of the files over HTTP, with X-Override-Guard");
+        }
+        _ => {}
     }
     let errors = violations(refusal);
     warn!(

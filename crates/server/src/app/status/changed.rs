@@ -68,7 +68,7 @@ impl App {
         patience: Duration,
     ) -> Result<Option<Changed>, Crowded> {
         let mut served = self.engine.served();
-        let Some((mut cluster, mut current)) = self.replies_at(dns) else {
+        let Some((mut known, mut current)) = self.replies_at(dns) else {
             return Ok(None);
         };
         if since != Some(current.since) {
@@ -87,15 +87,15 @@ impl App {
             let fleet = self.fleet();
             match fleet.cluster_at(dns) {
                 // No reply of this cluster was made again.
-                Some(now) if Arc::ptr_eq(now, &cluster) => continue,
+                Some(now) if known.is(&fleet, now) => continue,
                 _ => {}
             }
             let Some((now, replies)) = self.replies_at(dns) else {
                 return Ok(None);
             };
-            cluster = now;
+            known = now;
             if replies.since != current.since {
-                let delay = self.waiting.delay(fleet.revision(), &cluster.document().id);
+                let delay = self.waiting.delay(fleet.revision(), &known.cluster.document().id);
                 if !delay.is_zero() {
                     tokio::time::sleep_until((Instant::now() + delay).min(until)).await;
                 }
@@ -105,10 +105,27 @@ impl App {
         }
     }
 
-    fn replies_at(&self, dns: &str) -> Option<(Arc<Cluster>, Changed)> {
+    fn replies_at(&self, dns: &str) -> Option<(Known, Changed)> {
         let fleet = self.fleet();
         let cluster = fleet.cluster_at(dns)?;
-        Some((cluster.clone(), replies(&fleet, cluster)))
+        let known = Known {
+            cluster: cluster.clone(),
+            rollouts: fleet.rollouts().stamp(),
+        };
+        Some((known, replies(&fleet, cluster)))
+    }
+}
+
+/// What the replies of a cluster were made of. Nothing that equals it makes other ones.
+struct Known {
+    cluster: Arc<Cluster>,
+    /// The state of the rollouts.
+    rollouts: u64,
+}
+
+impl Known {
+    fn is(&self, fleet: &Fleet, cluster: &Arc<Cluster>) -> bool {
+        Arc::ptr_eq(&self.cluster, cluster) && self.rollouts == fleet.rollouts().stamp()
     }
 }
 

@@ -40,7 +40,25 @@ struct Judged {
     /// Weak, so that no other one gets the same address.
     cluster: Weak<Cluster>,
     templates: Weak<Bundle>,
+    /// The state of all rollouts, and what they change for this cluster.
+    rollouts: u64,
+    patched: u64,
     lasting: Lasting,
+}
+
+impl Judged {
+    /// Whether rollouts change the same for the cluster as when it was judged.
+    fn is_of_rollouts(&mut self, fleet: &Fleet, cluster: &Cluster) -> bool {
+        let rollouts = fleet.rollouts().stamp();
+        if self.rollouts != rollouts {
+            // Most clusters do not notice that a rollout moved.
+            if self.patched != fleet.patched_for(cluster) {
+                return false;
+            }
+            self.rollouts = rollouts;
+        }
+        true
+    }
 }
 
 /// What other processes do not know yet.
@@ -219,24 +237,26 @@ impl EvidenceMap {
     }
 
     /// What is known about a cluster, in short. None: nothing.
-    pub fn outline(&self, cluster: &Arc<Cluster>, templates: &Arc<Bundle>) -> Option<Outline> {
-        let part = self.part(&cluster.document().id);
-        let kept = part.clusters.get(&cluster.document().id)?;
-        let judged = kept.judged.as_ref();
-        let holds = |judged: &&Judged| {
+    pub fn outline(&self, fleet: &Fleet, cluster: &Arc<Cluster>, templates: &Arc<Bundle>) -> Option<Outline> {
+        let mut part = self.part(&cluster.document().id);
+        let kept = part.clusters.get_mut(&cluster.document().id)?;
+        let holds = |judged: &mut Judged| {
             std::ptr::eq(judged.templates.as_ptr(), Arc::as_ptr(templates))
                 && std::ptr::eq(judged.cluster.as_ptr(), Arc::as_ptr(cluster))
+                && judged.is_of_rollouts(fleet, cluster)
         };
+        let judged = kept.judged.as_mut();
+        let lasting = judged.and_then(|judged| holds(judged).then_some(judged.lasting));
         Some(Outline {
             last_poll: kept.evidence.last_poll(),
-            lasting: judged.filter(holds).map(|judged| judged.lasting),
+            lasting,
             version: kept.version,
             has_objects: kept.evidence.has_objects(),
         })
     }
 
     /// Keeps a judgement of evidence with this version.
-    pub fn keep(&self, cluster: &Arc<Cluster>, templates: &Arc<Bundle>, version: u32, lasting: Lasting) {
+    pub fn keep(&self, fleet: &Fleet, cluster: &Arc<Cluster>, templates: &Arc<Bundle>, version: u32, lasting: Lasting) {
         let mut part = self.part(&cluster.document().id);
         if let Some(kept) = part.clusters.get_mut(&cluster.document().id)
             && kept.version == version
@@ -244,6 +264,8 @@ impl EvidenceMap {
             kept.judged = Some(Judged {
                 cluster: Arc::downgrade(cluster),
                 templates: Arc::downgrade(templates),
+                rollouts: fleet.rollouts().stamp(),
+                patched: fleet.patched_for(cluster),
                 lasting,
             });
         }

@@ -78,7 +78,7 @@ impl Judge {
     /// The lasting part of a cluster's state, and its last poll. Without `may_judge`, a cluster whose evidence or replies have changed
     /// since it was last judged counts as behind.
     fn lasting(&self, map: &EvidenceMap, cluster: &Arc<Cluster>, may_judge: bool) -> (Lasting, Option<Moment>) {
-        let Some(outline) = map.outline(cluster, &self.templates) else {
+        let Some(outline) = map.outline(&self.fleet, cluster, &self.templates) else {
             return (NEVER, None);
         };
         if let Some(lasting) = outline.lasting {
@@ -96,7 +96,7 @@ impl Judge {
             true => judge(&evidence, &self.expected(cluster), self.now, self.silent_after).lasting,
             false => Lasting::of_polls(&evidence, self.replies(cluster)),
         };
-        map.keep(cluster, &self.templates, outline.version, lasting);
+        map.keep(&self.fleet, cluster, &self.templates, outline.version, lasting);
         (lasting, outline.last_poll)
     }
 

@@ -46,10 +46,15 @@ impl Operation {
                 "The number of clusters that may lose something. The removal budget asks for it.",
                 number(0),
             )
+            .header(
+                "X-Override-Guard",
+                "The guards to override, with commas. Only for an admin, and only with a reason.",
+                json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(,[a-z0-9]([-a-z0-9.]*[a-z0-9])?)*$"}),
+            )
             .problem(400, "The request cannot be parsed.")
             .problem(
                 409,
-                "More clusters would lose something than was confirmed, or one is protected.",
+                "A guard allows less, more clusters would lose something than was confirmed, or one is protected.",
             )
             .problem(412, "The plan is out of date: the effect has changed.")
             .problem(503, "The store is unavailable.")

@@ -20,8 +20,35 @@ pub fn removals() -> Value {
     )
 }
 
+/// One limit of a guard, and what counts for it.
+pub fn guard_limit() -> Value {
+    let of = "changes: clusters whose replies change. removals: clusters that lose something.";
+    let properties = json!({
+        "id": described("The guard.", text()),
+        "reason": described("Why the guard exists.", text()),
+        "selector": described("The clusters that count.", text()),
+        "until": described("When the guard ends. Left out if it does not.", text()),
+        "of": {"type": "string", "enum": ["changes", "removals"], "description": of},
+        "limit": described("The most clusters that it allows.", integer()),
+        "count": described("The clusters that the write counts.", integer()),
+    });
+    described(
+        "A limit of a guard, and how many clusters a write counts for it.",
+        object(&["id", "reason", "selector", "of", "limit", "count"], properties),
+    )
+}
+
+fn guard_check() -> Value {
+    let properties = json!({
+        "exceeded": described("Whether the write counts more than the limit. It is refused then, unless it overrides the guard.", flag()),
+        "overridden": described("Whether the request overrides the guard.", flag()),
+    });
+    let check = object(&["exceeded", "overridden"], properties);
+    json!({"description": "A limit of a guard in force, and what it means for a write.", "allOf": [reference("guard_limit"), check]})
+}
+
 /// The schemas by their names.
-pub fn schemas() -> [(&'static str, Value); 9] {
+pub fn schemas() -> [(&'static str, Value); 10] {
     [
         ("planned_change", planned_change()),
         ("last_change", last_change()),
@@ -31,6 +58,7 @@ pub fn schemas() -> [(&'static str, Value); 9] {
         ("effect_relabelled", relabelled()),
         ("effect_membership", membership()),
         ("effect_warning", warning()),
+        ("guard_check", guard_check()),
         ("difference", difference()),
     ]
 }
@@ -46,6 +74,7 @@ fn dry_run() -> Value {
         "totals": reference("effect_totals"),
         "history": history(),
         "removals": removals,
+        "guards": described("The limits of the guards in force.", array(reference("guard_check"))),
         "relabelled": reference("effect_relabelled"),
         "profiles": array(reference("effect_membership")),
         "warnings": array(reference("effect_warning")),
@@ -58,6 +87,7 @@ fn dry_run() -> Value {
         "totals",
         "history",
         "removals",
+        "guards",
         "relabelled",
         "profiles",
         "warnings",

@@ -70,6 +70,7 @@ pub fn components(kinds: &Kinds, mode: Mode) -> Map<String, Value> {
     let mut schemas = Map::new();
     schemas.insert("problem".into(), Problem::schema());
     schemas.insert("removals".into(), plan::removals());
+    schemas.insert("guard_limit".into(), plan::guard_limit());
     for kind in kinds.definitions() {
         schemas.insert(format!("{}_input", kind.singular), input(kind));
     }
@@ -126,6 +127,7 @@ pub fn change() -> Value {
             "reason": {"type": "string", "nullable": true},
             "undoes": undoes(),
             "redoes": redoes(),
+            "overrides": overrides(),
         },
     })
 }
@@ -136,6 +138,10 @@ fn undoes() -> Value {
 
 fn redoes() -> Value {
     described("The revision that it makes again, if it is a redo.", integer())
+}
+
+fn overrides() -> Value {
+    described("The guards that its author overrode, if any.", array(text()))
 }
 
 fn revision() -> Value {
@@ -149,6 +155,7 @@ fn revision() -> Value {
         "reason": {"type": "string", "nullable": true},
         "undoes": undoes(),
         "redoes": redoes(),
+        "overrides": overrides(),
         "undone_by": described("The later revision that undoes it. Absent: it was not undone, or redone since.", integer()),
         "redone_by": described("For an undo: the later revision that undoes it.", integer()),
         "changes": {

@@ -299,7 +299,7 @@ pub fn changes(_: &Kinds) -> Operation {
 
 pub fn stream_changes(_: &Kinds) -> Operation {
     let position = json!({"type": "string", "pattern": "^[0-9]{1,19}(:[0-9a-f]{64})?$"});
-    let data = "A revision as JSON: {revision, at, actor, request_id, reason, undoes, redoes, digest, removed, changes}, with the records of GET /changes.";
+    let data = "A revision as JSON: {revision, at, actor, request_id, reason, undoes, redoes, overrides, digest, removed, changes}, with the records of GET /changes.";
     let event = json!({"id": described("The revision.", text()), "data": described(data, text())});
     Operation::new("changes", "stream_changes", "Follow the log: each revision as it is committed.")
         .query(

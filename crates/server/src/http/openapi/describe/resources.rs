@@ -1,6 +1,6 @@
 //! The resources of one kind.
 
-use fleet::kind::{CLUSTERS, Kind};
+use fleet::kind::{CLUSTERS, GUARDS, Kind};
 use serde_json::{Value, json};
 
 use super::Operation;
@@ -34,6 +34,10 @@ pub fn list(kind: &Kind) -> Operation {
     if name == CLUSTERS {
         let description = "Only clusters that match this Kubernetes label selector.";
         list = list.query("selector", description, selector()).bad_selector();
+    }
+    if name == GUARDS {
+        let description = "Only guards that are in force at this time: RFC 3339, or `now`.";
+        list = list.query("at", description, json!({"type": "string"}));
     }
     let items = array(reference(&kind.singular));
     let reply = "The resources; X-Total-Count says how many there are on all pages.";

@@ -1,0 +1,97 @@
+//! What a change may concern while rollouts run: the clusters, and the definitions that some of them see differently.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Detail;
+use super::changed_definitions::object_fields;
+use super::placed::with_changed_profiles;
+use crate::kind::{PROFILES, ROLLOUTS};
+use crate::log::Change;
+use crate::rollout::{Patch, Rollout};
+use crate::snapshot::{ClusterSets, Definition, Fleet};
+
+/// A definition: its kind and its id.
+pub(super) type Key = (Arc<str>, Arc<str>);
+
+pub(super) struct Concerned {
+    /// Sorted by id.
+    pub(super) clusters: Vec<Arc<str>>,
+    /// The definitions that a cluster may see differently afterwards.
+    pub(super) definitions: BTreeSet<Key>,
+}
+
+impl Concerned {
+    pub(super) fn of(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Concerned {
+        let mut clusters = ClusterSets::default();
+        let mut definitions = BTreeSet::new();
+        let mut profiles: BTreeSet<Arc<str>> = BTreeSet::new();
+        for change in changes {
+            match &*change.kind {
+                PROFILES => {
+                    profiles.insert(change.id.clone());
+                }
+                ROLLOUTS => {
+                    for patch in moved(before, after, &change.id) {
+                        match &*patch.kind {
+                            PROFILES => profiles.insert(patch.id.clone()),
+                            _ => definitions.insert((patch.kind.clone(), patch.id.clone())),
+                        };
+                    }
+                }
+                kind if before.definitions(kind).is_some() && after.definitions(kind).is_some() => {
+                    definitions.insert((change.kind.clone(), change.id.clone()));
+                }
+                _ => {}
+            }
+        }
+        if detail == Detail::Losses {
+            definitions.retain(|key| may_lose(before, after, key));
+        }
+        for (kind, id) in &definitions {
+            before.add_users(kind, id, &mut clusters);
+            after.add_users(kind, id, &mut clusters);
+        }
+        for fleet in [before, after] {
+            profiles.iter().for_each(|id| fleet.add_members(id, &mut clusters));
+        }
+        let mut clusters = clusters.sorted();
+        clusters.extend(with_changed_profiles(before, after, changes));
+        clusters.sort_unstable();
+        clusters.dedup();
+        Concerned { clusters, definitions }
+    }
+}
+
+/// The patches of a rollout, if a cluster may be promoted in it after a change and was not before, or the reverse.
+fn moved(before: &Fleet, after: &Fleet, id: &str) -> Vec<Patch> {
+    let promotes = |fleet: &Fleet| {
+        let rollout = fleet.rollouts().get(id)?;
+        rollout.is_active().then(|| rollout.clone())
+    };
+    let wave = |rollout: &Option<Arc<Rollout>>| rollout.as_ref().and_then(|rollout| rollout.wave);
+    let (old, new) = (promotes(before), promotes(after));
+    match wave(&old) == wave(&new) {
+        true => Vec::new(),
+        false => old.or(new).map(|rollout| rollout.patches.clone()).unwrap_or_default(),
+    }
+}
+
+/// Whether Flux may remove something when a cluster sees one version of a definition instead of another.
+fn may_lose(before: &Fleet, after: &Fleet, (kind, id): &Key) -> bool {
+    let versions = [before, after].into_iter().flat_map(|fleet| {
+        let present = fleet.definitions(kind).and_then(|all| all.get(id));
+        let active = fleet.rollouts().active();
+        let patched = active.and_then(|active| active.patched(kind, id));
+        [present, patched]
+    });
+    let versions: Vec<&Arc<Definition>> = versions.flatten().collect();
+    let kinds = [before, after].map(|fleet| fleet.kinds().get(kind));
+    let [Some(old), Some(new)] = kinds else { return true };
+    let differs = |field: &String| {
+        let mut values = versions.iter().map(|version| version.value().get(field));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    };
+    object_fields(old).into_iter().chain(object_fields(new)).any(differs)
+}

@@ -1,0 +1,967 @@
+//! Rollouts: who is promoted, what each cluster is told, what runs beside them, and how they end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fleet::Fleet;
+use fleet::budget::Recent;
+use fleet::effect::Effect;
+use fleet::history::{Back, Rewind, Scope, WayBack};
+use fleet::identity::Reach;
+use fleet::judge::{Accepted, Confirmation, Detail, Judgement, Terms, judge};
+use fleet::log::{Batch, RevisionRecord};
+use fleet::operation::{BatchRequest, Operation, Verb};
+use fleet::profile::explain;
+use fleet::refusal::{Reason, Refusal};
+use fleet::rollout::{Action, State, Step};
+use fleet::write::Rules;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use crate::common::{BATCH, accept, commit, document, empty, ids, poll, refuse, write};
+use crate::{cluster, component, create, delete, merge, with};
+
+const PATH: &str = "platform-components";
+
+/// Components `a`, `b`, `c`; the profile `base` brings `b` to all; eight clusters with `a`, of which `c0` is a canary and `c1` pins.
+fn fleet() -> Fleet {
+    let mut operations: Vec<Value> = ["a", "b", "c"]
+        .map(|id| create("platform_components", component(id, json!({}))))
+        .into();
+    operations.push(create(
+        "profiles",
+        json!({"id": "base", "selector": "*", "platform_components": [{"id": "b"}]}),
+    ));
+    for n in 0..8 {
+        let ring = if n == 0 { "canary" } else { "other" };
+        let mut reference = json!({"id": "a"});
+        if n == 1 {
+            reference["oci_tag"] = "v9".into();
+        }
+        operations.push(create(
+            "clusters",
+            cluster(
+                &format!("c{n}"),
+                json!({"labels": {"ring": ring}, "platform_components": [reference]}),
+            ),
+        ));
+    }
+    accept(&empty(), operations.into())
+}
+
+fn rollout(fields: Value) -> Value {
+    let base = json!({
+        "id": "r",
+        "operations": [{"op": "merge", "kind": "platform_components", "id": "a", "value": {"oci_tag": "v2"}}],
+        "waves": [{"name": "canary", "selector": "ring=canary"}, {"name": "half", "percent": 50}, {"name": "rest"}],
+    });
+    with(base, fields)
+}
+
+fn start(fleet: &Fleet, fields: Value) -> Fleet {
+    accept(fleet, json!([create("rollouts", rollout(fields))]))
+}
+
+fn try_step(fleet: &Fleet, id: &str, step: Step) -> Result<Fleet, Refusal> {
+    let verb = Verb::Step { id: id.into(), step };
+    commit(fleet, &[Operation::new("rollouts", verb)], Rules::PLAIN).map(|(fleet, _)| fleet)
+}
+
+#[track_caller]
+fn act(fleet: &Fleet, action: Action) -> Fleet {
+    try_step(fleet, "r", Step::Action(action)).unwrap_or_else(|refusal| panic!("refused: {refusal:#?}"))
+}
+
+/// The tag of `a` on each cluster.
+fn tags(fleet: &Fleet) -> Vec<String> {
+    let tag = |dns: &str| {
+        let reply = poll(fleet, dns, PATH);
+        let mut inputs = reply["inputs"].as_array().unwrap().iter();
+        let input = inputs.find(|input| input["id"] == "a").unwrap();
+        input["source"]["oci_tag"].as_str().unwrap().to_owned()
+    };
+    fleet
+        .clusters()
+        .values()
+        .map(|cluster| tag(&cluster.head().dns))
+        .collect()
+}
+
+fn replies(fleet: &Fleet) -> BTreeMap<String, Value> {
+    let paths = ["platform-components", "namespaces", "rolebindings"];
+    let all = fleet.clusters().values().flat_map(|cluster| {
+        let dns = &cluster.head().dns;
+        paths.map(|path| (format!("{dns}/{path}"), poll(fleet, dns, path)))
+    });
+    all.collect()
+}
+
+fn field(fleet: &Fleet, name: &str) -> Value {
+    document(fleet, "rollouts", "r")[name].clone()
+}
+
+#[test]
+fn a_rollout_goes_wave_by_wave_and_its_completion_changes_no_reply() {
+    let before = fleet();
+    let started = start(&before, json!({}));
+    assert_eq!(replies(&started), replies(&before), "a start changes nothing");
+    assert_eq!(
+        [
+            field(&started, "state"),
+            field(&started, "wave"),
+            field(&started, "cutoff")
+        ],
+        [json!("running"), Value::Null, json!(0)]
+    );
+    assert_eq!(
+        field(&started, "gate"),
+        json!({"converged": "95%", "failures": 0, "silent": "5%", "soak": "0s", "deadline": "24h"})
+    );
+
+    let canary = act(&started, Action::Promote);
+    assert_eq!(field(&canary, "wave"), "canary");
+    assert_eq!(tags(&canary), ["v2", "v9", "v1", "v1", "v1", "v1", "v1", "v1"]);
+    let half = act(&canary, Action::Promote);
+    assert_eq!(
+        (field(&half, "wave"), field(&half, "cutoff")),
+        (json!("half"), json!(5000))
+    );
+    let promoted = tags(&half).iter().filter(|tag| *tag == "v2").count();
+    assert!((2..7).contains(&promoted), "{promoted}");
+    let all = act(&half, Action::Promote);
+    assert_eq!(tags(&all), ["v2", "v9", "v2", "v2", "v2", "v2", "v2", "v2"]);
+    assert_eq!(document(&all, "platform_components", "a")["oci_tag"], "v1");
+    assert_eq!(
+        try_step(&all, "r", Step::Promote).unwrap_err().reason,
+        Reason::WrongState
+    );
+
+    let complete = act(&all, Action::Complete);
+    assert_eq!(replies(&complete), replies(&all));
+    assert_eq!(document(&complete, "platform_components", "a")["oci_tag"], "v2");
+    assert_eq!(field(&complete, "state"), "completed");
+    assert!(complete.rollouts().active().is_none());
+    let gone = accept(&complete, json!([delete("rollouts", "r")]));
+    assert_eq!(replies(&gone), replies(&complete));
+}
+
+#[test]
+fn an_abort_and_a_revert_give_every_cluster_what_it_had() {
+    let before = fleet();
+    let half = act(&act(&start(&before, json!({})), Action::Promote), Action::Promote);
+    for (action, state) in [(Action::Revert, "reverted"), (Action::Abort, "aborted")] {
+        let back = act(&half, action);
+        assert_eq!(replies(&back), replies(&before), "{state}");
+        assert_eq!(
+            (field(&back, "state"), field(&back, "wave")),
+            (json!(state), Value::Null)
+        );
+    }
+    let resumed = act(&act(&half, Action::Revert), Action::Resume);
+    assert_eq!(field(&resumed, "state"), "running");
+    assert_eq!(
+        replies(&act(&act(&resumed, Action::Promote), Action::Promote)),
+        replies(&half)
+    );
+}
+
+#[test]
+fn actions_fit_the_state_or_are_refused() {
+    use Action::{Abort, Approve, Complete, Pause, Promote, Resume, Revert};
+    let started = start(&fleet(), json!({}));
+    let halted = try_step(&started, "r", Step::Halt("because".into())).unwrap();
+    assert_eq!(
+        (field(&halted, "state"), field(&halted, "message")),
+        (json!("halted"), json!("because"))
+    );
+    let states = [
+        (started.clone(), vec![Pause, Promote, Revert, Complete, Abort]),
+        (act(&started, Pause), vec![Resume, Promote, Revert, Complete, Abort]),
+        (halted, vec![Pause, Resume, Promote, Revert, Complete, Abort]),
+        (act(&started, Revert), vec![Resume, Promote, Complete, Abort]),
+        (act(&started, Complete), vec![]),
+        (act(&started, Abort), vec![]),
+    ];
+    for (fleet, allowed) in states {
+        for action in Action::ALL {
+            let outcome = try_step(&fleet, "r", Step::Action(action));
+            assert_eq!(
+                outcome.is_ok(),
+                allowed.contains(&action),
+                "{} {}",
+                field(&fleet, "state"),
+                action.name()
+            );
+            if let Err(refusal) = outcome {
+                assert_eq!(refusal.reason, Reason::WrongState, "{refusal:?}");
+            }
+        }
+    }
+    assert_eq!(
+        try_step(&started, "nobody", Step::Promote).unwrap_err().reason,
+        Reason::NotFound
+    );
+    let paused = act(&act(&started, Pause), Promote);
+    assert_eq!(
+        (field(&paused, "state"), field(&paused, "wave")),
+        (json!("paused"), json!("canary"))
+    );
+    let asks = json!({"waves": [{"name": "one", "percent": 10, "approve": true}, {"name": "rest", "approve": true}]});
+    let asking = start(&fleet(), asks);
+    let approved = act(&asking, Approve);
+    assert_eq!(field(&approved, "approved"), "one");
+    assert_eq!(
+        try_step(&approved, "r", Step::Action(Approve)).unwrap_err().reason,
+        Reason::WrongState
+    );
+    assert_eq!(field(&act(&act(&approved, Promote), Approve), "approved"), "rest");
+}
+
+#[test]
+fn a_started_rollout_changes_only_in_its_gate_and_only_an_ended_one_is_deleted() {
+    let started = start(&fleet(), json!({}));
+    refuse(&started, json!([delete("rollouts", "r")]), Reason::WrongState, &[]);
+    let changed = accept(
+        &started,
+        json!([merge(
+            "rollouts",
+            "r",
+            json!({"gate": {"soak": "5m"}, "on_failure": "revert", "description": "x"})
+        )]),
+    );
+    assert_eq!(field(&changed, "gate")["soak"], "5m");
+    for (fields, pointer) in [
+        (json!({"waves": [{"name": "all"}]}), "/operations/0/value/waves"),
+        (json!({"operations": []}), "/operations/0/value/operations"),
+    ] {
+        let reason = if fields.get("operations").is_some() {
+            Reason::Invalid
+        } else {
+            Reason::WrongState
+        };
+        refuse(&started, json!([merge("rollouts", "r", fields)]), reason, &[pointer]);
+    }
+    refuse(
+        &started,
+        json!([merge("rollouts", "r", json!({"state": "completed"}))]),
+        Reason::Invalid,
+        &["/operations/0/value/state"],
+    );
+    refuse(
+        &fleet(),
+        json!([create("rollouts", rollout(json!({"wave": "canary"})))]),
+        Reason::Invalid,
+        &["/operations/0/value/wave"],
+    );
+    // A PUT without the server's fields keeps them.
+    let promoted = act(&started, Action::Promote);
+    let put = accept(
+        &promoted,
+        json!([{"op": "replace", "kind": "rollouts", "id": "r", "value": rollout(json!({"description": "y"}))}]),
+    );
+    assert_eq!(
+        (field(&put, "wave"), field(&put, "description")),
+        (json!("canary"), json!("y"))
+    );
+}
+
+#[test]
+fn bad_rollouts_are_refused_where_they_are_wrong() {
+    let fleet = fleet();
+    let operation = |kind: &str, id: &str, value: Value| json!({"op": "merge", "kind": kind, "id": id, "value": value});
+    let cases = [
+        (json!({"waves": []}), Reason::Invalid, "/waves"),
+        (
+            json!({"waves": [{"name": "a", "percent": 10}]}),
+            Reason::Invalid,
+            "/waves/0",
+        ),
+        (
+            json!({"waves": [{"name": "a"}, {"name": "b"}]}),
+            Reason::Invalid,
+            "/waves/0",
+        ),
+        (
+            json!({"waves": [{"name": "a", "percent": 10, "selector": "ring=canary"}, {"name": "b"}]}),
+            Reason::Invalid,
+            "/waves/0",
+        ),
+        (
+            json!({"waves": [{"name": "a", "percent": 60}, {"name": "b", "percent": 50}, {"name": "c"}]}),
+            Reason::Invalid,
+            "/waves/1/percent",
+        ),
+        (
+            json!({"waves": [{"name": "a", "percent": 10}, {"name": "a"}]}),
+            Reason::Invalid,
+            "/waves/1/name",
+        ),
+        (
+            json!({"waves": [{"name": "a", "selector": "ring in ("}, {"name": "b"}]}),
+            Reason::Invalid,
+            "/waves/0/selector",
+        ),
+        (
+            json!({"waves": [{"name": "a", "percent": 0}, {"name": "b"}]}),
+            Reason::Invalid,
+            "/waves/0/percent",
+        ),
+        (
+            json!({"gate": {"converged": "many"}}),
+            Reason::Invalid,
+            "/gate/converged",
+        ),
+        (json!({"gate": {"soak": "soon"}}), Reason::Invalid, "/gate/soak"),
+        (
+            json!({"operations": [operation("clusters", "c0", json!({}))]}),
+            Reason::Invalid,
+            "/operations/0/kind",
+        ),
+        (
+            json!({"operations": [operation("platform_components", "z", json!({}))]}),
+            Reason::Invalid,
+            "/operations/0/id",
+        ),
+        (
+            json!({"operations": [operation("platform_components", "a", json!({"oci_tag": 5}))]}),
+            Reason::Invalid,
+            "/operations/0/value/oci_tag",
+        ),
+        (
+            json!({"operations": [operation("platform_components", "a", json!({"depends_on": ["z"]}))]}),
+            Reason::Invalid,
+            "/operations/0/value/depends_on/0",
+        ),
+        (
+            json!({"operations": [operation("profiles", "base", json!({"platform_components": [{"id": "z"}]}))]}),
+            Reason::Invalid,
+            "/operations/0/value/platform_components/0/id",
+        ),
+        (
+            json!({"operations": [operation("platform_components", "a", json!({})), operation("platform_components", "a", json!({}))]}),
+            Reason::Invalid,
+            "/operations/1",
+        ),
+    ];
+    for (fields, reason, pointer) in cases {
+        refuse(
+            &fleet,
+            json!([create("rollouts", rollout(fields))]),
+            reason,
+            &[&format!("/operations/0/value{pointer}")],
+        );
+    }
+    refuse(
+        &start(&fleet, json!({})),
+        json!([create("rollouts", rollout(json!({})))]),
+        Reason::Exists,
+        &["/operations/0/id"],
+    );
+}
+
+/// A second change must not wedge a running one (argo-cd#19535).
+#[test]
+fn one_document_has_one_rollout_and_other_fields_are_written_to_both_sides() {
+    let canary = act(&start(&fleet(), json!({})), Action::Promote);
+    let second = create("rollouts", rollout(json!({"id": "s"})));
+    let refusal = refuse(
+        &canary,
+        json!([second]),
+        Reason::RolloutActive,
+        &["/operations/0/value"],
+    );
+    assert_eq!(refusal.resources, ["rollouts/r"]);
+    refuse(
+        &canary,
+        json!([merge("platform_components", "a", json!({"oci_tag": "v3"}))]),
+        Reason::RolloutActive,
+        &["/operations/0/value/oci_tag"],
+    );
+    refuse(
+        &canary,
+        json!([delete("platform_components", "a")]),
+        Reason::InUse,
+        &["/operations/0"],
+    );
+    // An equal value is none.
+    assert!(
+        write(
+            &canary,
+            json!([merge("platform_components", "a", json!({"oci_tag": "v1"}))])
+        )
+        .unwrap()
+        .1
+        .is_empty()
+    );
+    let emergency = accept(
+        &canary,
+        json!([merge(
+            "platform_components",
+            "a",
+            json!({"oci_url": "https://other.example.com"})
+        )]),
+    );
+    for dns in ["c0.example.com", "c2.example.com"] {
+        assert_eq!(
+            poll(&emergency, dns, PATH)["inputs"][1]["source"]["oci_url"],
+            "https://other.example.com",
+            "{dns}"
+        );
+    }
+    assert_eq!(tags(&emergency), tags(&canary));
+    // What a rollout makes of documents must stay valid.
+    let depends = json!({"operations": [{"op": "merge", "kind": "platform_components", "id": "a", "value": {"depends_on": ["c"]}}]});
+    let depending = start(&fleet(), depends);
+    let refusal = write(&depending, json!([delete("platform_components", "c")])).unwrap_err();
+    assert_eq!(refusal.reason, Reason::RolloutActive, "{refusal:?}");
+    let refusal = write(
+        &depending,
+        json!([merge("platform_components", "c", json!({"depends_on": ["a"]}))]),
+    )
+    .unwrap_err();
+    assert_eq!(refusal.reason, Reason::RolloutActive, "{refusal:?}");
+}
+
+#[test]
+fn rollouts_of_different_documents_run_side_by_side() {
+    let value = json!({"op": "merge", "kind": "profiles", "id": "base", "value": {"platform_components": [{"id": "c"}, {"id": "b", "$patch": "delete"}]}});
+    let two = start(
+        &start(&fleet(), json!({})),
+        json!({"id": "s", "operations": [value], "waves": [{"name": "some", "selector": "id in (c2, c3)"}, {"name": "rest"}]}),
+    );
+    let s = |fleet: &Fleet, step| try_step(fleet, "s", step).unwrap();
+    let both = s(&act(&two, Action::Promote), Step::Promote);
+    assert_eq!(ids(&both, "c0.example.com", PATH), ["b", "a"]);
+    assert_eq!(ids(&both, "c2.example.com", PATH), ["c", "a"]);
+    assert_eq!(tags(&both), ["v2", "v9", "v1", "v1", "v1", "v1", "v1", "v1"]);
+    let explanation = explain(&both, both.cluster("c0").unwrap(), Some(PATH), Some("a"));
+    let tag = &explanation.inputs[PATH][0].fields["/source/oci_tag"];
+    assert_eq!(
+        (tag.value.clone(), &*tag.from, &*tag.over[0].from),
+        (json!("v2"), "rollouts/r", "platform_components/a")
+    );
+    refuse(
+        &both,
+        json!([merge(
+            "profiles",
+            "base",
+            json!({"platform_components": [{"id": "b", "oci_tag": "v5"}]})
+        )]),
+        Reason::RolloutActive,
+        &["/operations/0/value/platform_components"],
+    );
+    // What a patched profile brings is in use.
+    assert!(write(&both, json!([delete("platform_components", "c")])).is_err());
+    let done = s(&act(&both, Action::Complete), Step::Action(Action::Complete));
+    assert_eq!(ids(&done, "c7.example.com", PATH), ["c", "a"]);
+}
+
+/// Terms without a budget, unless one is given.
+fn judged(
+    fleet: &Fleet,
+    operations: Value,
+    confirmation: Confirmation,
+    budget: Option<usize>,
+) -> Result<(Fleet, Accepted), Refusal> {
+    let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
+    change(fleet, &request.operations, BATCH, confirmation, budget)
+}
+
+fn terms(recent: &Recent, confirmation: Confirmation, budget: Option<usize>) -> Terms<'_> {
+    Terms {
+        recent,
+        since: "",
+        budget,
+        confirmation,
+        reach: &Reach::Everything,
+        at: "2026-11-16T12:00:00.000000Z",
+        overrides: &[],
+        unguarded: false,
+    }
+}
+
+fn change(
+    fleet: &Fleet,
+    operations: &[Operation],
+    rules: Rules,
+    confirmation: Confirmation,
+    budget: Option<usize>,
+) -> Result<(Fleet, Accepted), Refusal> {
+    let recent = Recent::default();
+    let accepted = fleet.change(operations, rules, terms(&recent, confirmation, budget))?;
+    let batch = Batch {
+        changes: accepted.outcome.changes.clone(),
+        ..Batch::default()
+    };
+    let head = RevisionRecord::on(fleet.head(), &batch).head();
+    Ok((accepted.outcome.clone().committed(head), accepted))
+}
+
+fn plan(fleet: &Fleet, operations: Value) -> Judgement {
+    let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
+    let outcome = fleet.write(&request.operations, BATCH).unwrap();
+    judge(
+        fleet,
+        &outcome,
+        terms(&Recent::default(), Confirmation::default(), Some(2)),
+        Detail::Full,
+    )
+    .unwrap()
+}
+
+fn confirmed(removals: usize) -> Confirmation {
+    Confirmation {
+        removals: Some(removals),
+        ..Confirmation::default()
+    }
+}
+
+#[test]
+fn the_plan_of_a_start_is_that_of_its_completion() {
+    let fleet = fleet();
+    let judgement = plan(&fleet, json!([create("rollouts", rollout(json!({})))]));
+    let affected: Vec<&str> = judgement.effect.clusters.iter().map(|cluster| &*cluster.id).collect();
+    assert_eq!(
+        affected,
+        ["c0", "c2", "c3", "c4", "c5", "c6", "c7"],
+        "the one that is pinned is not affected"
+    );
+    assert_eq!(judgement.removals.count, 0);
+    let later = plan(
+        &fleet,
+        json!([merge("platform_components", "a", json!({"oci_tag": "v2"}))]),
+    );
+    let effect = |judgement: &Judgement| serde_json::to_value(&judgement.effect.clusters).unwrap();
+    assert_eq!(effect(&judgement), effect(&later));
+}
+
+#[test]
+fn removals_are_confirmed_once_and_more_of_them_are_refused_later() {
+    let removes = json!({"operations": [{"op": "merge", "kind": "profiles", "id": "base", "value": {"platform_components": [{"id": "b", "$patch": "delete"}]}}]});
+    let operations = json!([create("rollouts", rollout(removes))]);
+    let budget = Some(2);
+    let refusal = judged(&fleet(), operations.clone(), Confirmation::default(), budget).unwrap_err();
+    assert_eq!(
+        (refusal.reason, refusal.removals.unwrap().count),
+        (Reason::RemovalBudget, 8)
+    );
+    let (started, accepted) = judged(&fleet(), operations, confirmed(8), budget).unwrap();
+    assert_eq!(accepted.removed.count(), 0, "nothing is removed yet");
+    assert_eq!(field(&started, "removals"), 8);
+    let promote = |fleet: &Fleet| {
+        let verb = Verb::Step {
+            id: "r".into(),
+            step: Step::Promote,
+        };
+        change(
+            fleet,
+            &[Operation::new("rollouts", verb)],
+            Rules::PLAIN,
+            Confirmation::default(),
+            budget,
+        )
+    };
+    let mut now = started;
+    for wave in ["canary", "half", "rest"] {
+        let (next, accepted) = promote(&now).unwrap();
+        assert!(accepted.removed.confirmed && accepted.removed.count() > 0, "{wave}");
+        // A cluster that joins later loses something too, and nobody has seen it.
+        if wave == "half" {
+            let joins = accept(&next, json!([create("clusters", cluster("late", json!({})))]));
+            let refusal = promote(&joins).unwrap_err();
+            assert_eq!(refusal.reason, Reason::RemovalBudget, "{refusal:?}");
+        }
+        now = next;
+    }
+    let back = Operation::new(
+        "rollouts",
+        Verb::Step {
+            id: "r".into(),
+            step: Step::Action(Action::Abort),
+        },
+    );
+    assert!(change(&now, &[back], Rules::PLAIN, Confirmation::default(), Some(0)).is_ok());
+}
+
+#[test]
+fn what_a_rollout_brought_goes_again_without_asking() {
+    let brings = json!({"operations": [{"op": "merge", "kind": "profiles", "id": "base", "value": {"platform_components": [{"id": "c"}]}}]});
+    let all = act(
+        &start(&fleet(), with(brings, json!({"waves": [{"name": "all"}]}))),
+        Action::Promote,
+    );
+    let revert = Operation::new(
+        "rollouts",
+        Verb::Step {
+            id: "r".into(),
+            step: Step::Revert("gate".into()),
+        },
+    );
+    let (back, accepted) = change(&all, &[revert], Rules::PLAIN, Confirmation::default(), Some(0)).unwrap();
+    assert_eq!((accepted.removed.count(), accepted.removed.confirmed), (8, true));
+    assert_eq!(field(&back, "message"), "gate");
+}
+
+#[test]
+fn a_promoted_cluster_leaves_its_wave_only_if_that_is_confirmed() {
+    let canary = act(&start(&fleet(), json!({})), Action::Promote);
+    // The reply is cached now.
+    assert_eq!(tags(&canary)[0], "v2");
+    let relabel = json!([merge("clusters", "c0", json!({"labels": {"ring": "other"}}))]);
+    let refusal = judged(&canary, relabel.clone(), Confirmation::default(), None).unwrap_err();
+    assert_eq!(
+        (refusal.reason, refusal.clusters),
+        (Reason::Demotion, vec!["c0".to_owned()])
+    );
+    let confirm = |demotions| Confirmation {
+        demotions: Some(demotions),
+        ..Confirmation::default()
+    };
+    assert_eq!(
+        judged(&canary, relabel.clone(), confirm(2), None).unwrap_err().reason,
+        Reason::Demotion
+    );
+    let (demoted, _) = judged(&canary, relabel, confirm(1), None).unwrap();
+    assert_eq!(tags(&demoted)[0], "v1");
+    // Joining a wave needs no confirmation, and neither does any other label.
+    for labels in [json!({"ring": "canary"}), json!({"zone": "x"})] {
+        judged(
+            &canary,
+            json!([merge("clusters", "c5", json!({ "labels": labels }))]),
+            Confirmation::default(),
+            None,
+        )
+        .unwrap();
+    }
+}
+
+/// A cluster that joins or leaves must not fail the run (kubefleet#733).
+#[test]
+fn clusters_that_join_follow_the_rule_and_those_that_leave_are_gone() {
+    let canary = act(&start(&fleet(), json!({})), Action::Promote);
+    let joined = accept(
+        &canary,
+        json!([
+            create(
+                "clusters",
+                cluster(
+                    "n0",
+                    json!({"labels": {"ring": "canary"}, "platform_components": [{"id": "a"}]})
+                )
+            ),
+            create("clusters", cluster("n1", json!({"platform_components": [{"id": "a"}]}))),
+            delete("clusters", "c0"),
+        ]),
+    );
+    assert_eq!(tags(&joined), ["v9", "v1", "v1", "v1", "v1", "v1", "v1", "v2", "v1"]);
+    assert_eq!(field(&act(&joined, Action::Complete), "state"), "completed");
+}
+
+fn rewound(now: &Fleet, records: &[RevisionRecord]) -> Fleet {
+    let mut rewind = Rewind::default();
+    records.iter().for_each(|record| rewind.add(record));
+    now.rewound(records[0].revision, &rewind).unwrap()
+}
+
+#[test]
+fn rollback_and_undo_bring_a_rollout_back_paused() {
+    let step = |fleet: &Fleet, step: Step| {
+        let verb = Verb::Step { id: "r".into(), step };
+        commit(fleet, &[Operation::new("rollouts", verb)], Rules::PLAIN).unwrap()
+    };
+    let canary = act(&start(&fleet(), json!({})), Action::Promote);
+    let (completed, completion) = step(&canary, Step::Action(Action::Complete));
+    let back = |now: &Fleet, then: &Fleet, back: Back| {
+        let way = WayBack {
+            then: Arc::new(then.clone()),
+            back,
+        };
+        commit(now, &way.operations(now).unwrap(), BATCH).unwrap().0
+    };
+    let then = rewound(&completed, std::slice::from_ref(&completion));
+    let undo = Back::Undo {
+        record: Box::new(completion.clone()),
+        reversed_by: None,
+    };
+    for undone in [
+        back(&completed, &then, undo),
+        back(&completed, &then, Back::Rollback(Scope::Fleet)),
+    ] {
+        assert_eq!(
+            (field(&undone, "state"), field(&undone, "wave")),
+            (json!("paused"), json!("canary"))
+        );
+        assert_eq!(replies(&undone), replies(&canary));
+        assert_eq!(document(&undone, "platform_components", "a")["oci_tag"], "v1");
+    }
+    let (half, promotion) = step(&canary, Step::Promote);
+    let undo = Back::Undo {
+        record: Box::new(promotion.clone()),
+        reversed_by: None,
+    };
+    let undone = back(&half, &rewound(&half, &[promotion]), undo);
+    assert_eq!(
+        (field(&undone, "state"), field(&undone, "wave")),
+        (json!("paused"), json!("canary"))
+    );
+    // To a time before its start: it is gone, and nobody is promoted.
+    let (started, start) = commit(
+        &fleet(),
+        &BatchRequest::parse(json!({"operations": [create("rollouts", rollout(json!({})))]}))
+            .unwrap()
+            .operations,
+        BATCH,
+    )
+    .unwrap();
+    let (canary, promotion) = step(&started, Step::Promote);
+    let before = rewound(&canary, &[start, promotion]);
+    let gone = back(&canary, &before, Back::Rollback(Scope::Fleet));
+    assert_eq!(replies(&gone), replies(&fleet()));
+    assert!(gone.rollouts().get("r").is_none());
+}
+
+// ---- Any interleaving ----
+
+#[derive(Clone, Debug)]
+enum Move {
+    Write(Value),
+    Step(&'static str, Action),
+}
+
+fn patch() -> BoxedStrategy<Value> {
+    let merge = |kind: &str, id: &str, value: Value| json!({"op": "merge", "kind": kind, "id": id, "value": value});
+    let definition = (
+        select(vec!["a", "b", "c"]),
+        select(vec![
+            json!({"oci_tag": "v2"}),
+            json!({"depends_on": ["c"]}),
+            json!({"cluster_env_enabled": true}),
+        ]),
+    );
+    let definition = definition.prop_map(move |(id, value)| merge("platform_components", id, value));
+    let profile = select(vec![
+        json!({"platform_components": [{"id": "c"}]}),
+        json!({"platform_components": [{"id": "b", "$patch": "delete"}]}),
+        json!({"platform_components": [{"id": "a", "enabled": false}]}),
+        json!({"selector": "ring=canary"}),
+        json!({"priority": 5, "platform_components": [{"id": "a", "excluded": true}]}),
+        json!({"namespaces": [{"id": "n"}]}),
+    ]);
+    let profile = (select(vec!["base", "gold"]), profile).prop_map(move |(id, value)| merge("profiles", id, value));
+    prop_oneof![definition, profile].boxed()
+}
+
+fn waves() -> BoxedStrategy<Value> {
+    select(vec![
+        json!([{"name": "rest"}]),
+        json!([{"name": "canary", "selector": "ring=canary"}, {"name": "rest"}]),
+        json!([{"name": "third", "percent": 33.3}, {"name": "canary", "selector": "ring=canary"}, {"name": "rest"}]),
+        json!([{"name": "one", "selector": "id in (c1, c5)"}, {"name": "half", "percent": 50}, {"name": "more", "percent": 20}, {"name": "rest"}]),
+    ])
+    .boxed()
+}
+
+fn a_move() -> BoxedStrategy<Move> {
+    let id = select(vec!["r", "s"]);
+    let start = (id.clone(), proptest::collection::vec(patch(), 1..3), waves()).prop_map(|(id, operations, waves)| {
+        Move::Write(create(
+            "rollouts",
+            json!({"id": id, "operations": operations, "waves": waves}),
+        ))
+    });
+    let step = (
+        id,
+        select(vec![
+            Action::Promote,
+            Action::Promote,
+            Action::Promote,
+            Action::Revert,
+            Action::Complete,
+            Action::Abort,
+            Action::Pause,
+        ]),
+    )
+        .prop_map(|(id, action)| Move::Step(id, action));
+    let cluster_id = || select(vec!["c0", "c1", "c2", "c5", "c9"]);
+    let direct = select(vec![
+        merge("platform_components", "a", json!({"oci_url": "https://o.example.com"})),
+        merge("platform_components", "b", json!({"oci_tag": "v7"})),
+        merge(
+            "profiles",
+            "base",
+            json!({"platform_components": [{"id": "a", "oci_tag": "v8"}]}),
+        ),
+        merge("profiles", "gold", json!({"selector": "ring in (canary, gold)"})),
+        merge(
+            "profiles",
+            "gold",
+            json!({"platform_components": [{"id": "b", "excluded": true}]}),
+        ),
+        delete("platform_components", "c"),
+        delete("profiles", "gold"),
+        delete("rollouts", "r"),
+    ]);
+    let relabel = (cluster_id(), select(vec!["canary", "gold", "other"]))
+        .prop_map(|(id, ring)| merge("clusters", id, json!({"labels": {"ring": ring}})));
+    let join = select(vec!["c9", "c10"]).prop_map(|id| {
+        create(
+            "clusters",
+            cluster(
+                id,
+                json!({"labels": {"ring": "canary"}, "platform_components": [{"id": "a"}]}),
+            ),
+        )
+    });
+    let pin = cluster_id().prop_map(|id| {
+        merge(
+            "clusters",
+            id,
+            json!({"platform_components": [{"id": "a", "oci_tag": "v9"}]}),
+        )
+    });
+    let leave = cluster_id().prop_map(|id| delete("clusters", id));
+    let writes = prop_oneof![3 => direct, 2 => relabel, 1 => join, 1 => pin, 1 => leave].prop_map(Move::Write);
+    prop_oneof![2 => start, 5 => step, 3 => writes].boxed()
+}
+
+/// The reply of a cluster in a fleet without rollouts, in which those that it is promoted in are complete.
+fn expected(fleet: &Fleet, id: &str, path: &str) -> Value {
+    let cluster = fleet.cluster(id).unwrap();
+    let mut operations = Vec::new();
+    let mut plain: Vec<Value> = Vec::new();
+    for rollout in fleet.rollouts().running() {
+        let wave = fleet
+            .rollouts()
+            .active()
+            .unwrap()
+            .wave_of(rollout.id(), cluster)
+            .unwrap();
+        if rollout.wave.is_some_and(|promoted| wave <= promoted) {
+            operations.extend(
+                rollout
+                    .patches
+                    .iter()
+                    .map(|patch| merge(&patch.kind, &patch.id, patch.value.clone())),
+            );
+        }
+        plain.push(rollout.id().to_string().into());
+    }
+    // Without the rollouts: the same documents, loaded.
+    let resources = fleet.resources().filter(|resource| &*resource.kind != "rollouts");
+    let state = fleet::log::State {
+        head: fleet.head(),
+        resources: resources.collect(),
+        ..fleet::log::State::default()
+    };
+    let plain = Fleet::load(state).unwrap();
+    let patched = match operations.is_empty() {
+        true => plain,
+        false => {
+            let request = BatchRequest::parse(json!({ "operations": operations })).unwrap();
+            // Half of the rollouts may be invalid without the other half only in what does not matter to the reply.
+            match plain.write(&request.operations, BATCH) {
+                Ok(outcome) => outcome.preview().clone(),
+                Err(refusal) => panic!("{refusal:?}"),
+            }
+        }
+    };
+    poll(&patched, &fleet.cluster(id).unwrap().head().dns, path)
+}
+
+fn check(fleet: &Fleet) {
+    for id in fleet.clusters().keys() {
+        for path in ["platform-components", "namespaces"] {
+            let dns = &fleet.cluster(id).unwrap().head().dns;
+            assert_eq!(poll(fleet, dns, path), expected(fleet, id, path), "{id} {path}");
+        }
+    }
+    for rollout in fleet.rollouts().running() {
+        let active = fleet.rollouts().active().unwrap();
+        let mut waves = fleet
+            .clusters()
+            .values()
+            .map(|cluster| active.wave_of(rollout.id(), cluster).unwrap());
+        assert!(waves.all(|wave| wave < rollout.waves.len()), "everyone is in a wave");
+    }
+}
+
+/// The effect that is computed is the difference that clusters see.
+fn check_effect(before: &Fleet, after: &Fleet, changes: &[fleet::log::Change]) {
+    let effect = Effect::of(before, after, changes);
+    let said: BTreeSet<String> = effect
+        .clusters
+        .iter()
+        .filter(|cluster| !cluster.inputs.is_empty())
+        .flat_map(|cluster| cluster.inputs.iter().map(|(path, _)| format!("{}/{path}", cluster.dns)))
+        .collect();
+    let (old, new) = (replies(before), replies(after));
+    let sorted = |reply: &Value| {
+        let mut inputs: Vec<String> = reply["inputs"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
+        inputs.sort();
+        inputs
+    };
+    let seen: BTreeSet<String> = new
+        .iter()
+        .filter(|(key, reply)| old.get(*key).map(sorted).unwrap_or_default() != sorted(reply))
+        .map(|(key, _)| key.clone())
+        .collect();
+    let kept: BTreeSet<String> = said.into_iter().filter(|key| new.contains_key(key)).collect();
+    assert_eq!(kept, seen);
+    let losing = |effect: &Effect| {
+        effect
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.loses())
+            .map(|cluster| cluster.id.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(losing(&Effect::losses(before, after, changes)), losing(&effect));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is written while rollouts run: each cluster is told the old or the patched documents, by its wave, and never a mixture.
+    #[test]
+    fn every_reply_is_old_or_new_by_membership(moves in proptest::collection::vec(a_move(), 1..14)) {
+        let mut fleet = accept(&fleet(), json!([
+            create("namespaces", json!({"id": "n"})),
+            create("profiles", json!({"id": "gold", "selector": "ring=gold", "priority": 1, "platform_components": [{"id": "c", "adds": false, "oci_tag": "v4"}]})),
+        ]));
+        for one in moves {
+            let next = match &one {
+                Move::Write(operation) => BatchRequest::parse(json!({"operations": [operation]})).unwrap().operations,
+                Move::Step(id, action) => vec![Operation::new("rollouts", Verb::Step { id: (*id).into(), step: Step::Action(*action) })],
+            };
+            let Ok((next, record)) = commit(&fleet, &next, BATCH) else { continue };
+            check(&next);
+            check_effect(&fleet, &next, &record.changes);
+            match &one {
+                Move::Step(id, Action::Complete) => {
+                    let was_whole = fleet.rollouts().get(id).is_some_and(|rollout| rollout.wave.is_some_and(|wave| wave + 1 == rollout.waves.len()));
+                    if was_whole {
+                        prop_assert_eq!(replies(&fleet), replies(&next), "a completion changes no reply");
+                    }
+                    prop_assert_eq!(next.rollouts().get(id).unwrap().state, State::Completed);
+                }
+                Move::Step(id, Action::Promote) => {
+                    let promoted = |fleet: &Fleet| {
+                        let active = fleet.rollouts().active().unwrap().clone();
+                        let wave = fleet.rollouts().get(id).unwrap().wave;
+                        let members = fleet.clusters().values().filter(|cluster| active.wave_of(id, cluster) <= wave && wave.is_some());
+                        members.map(|cluster| cluster.document().id.to_string()).collect::<BTreeSet<_>>()
+                    };
+                    prop_assert!(promoted(&fleet).is_subset(&promoted(&next)), "nobody goes back");
+                }
+                _ => {}
+            }
+            fleet = next;
+        }
+    }
+}
