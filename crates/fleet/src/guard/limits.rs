@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Guard;
 use crate::effect::Effect;
-use crate::refusal::{Exceeded, Reason, Refusal, some_of};
+use crate::refusal::{Exceeded, Reason, Refusal, quote, some_of};
 use crate::selector::{Matcher, Subject};
 use crate::snapshot::Fleet;
 
@@ -170,25 +170,21 @@ pub(crate) fn refusal(checks: &[GuardCheck]) -> Option<Refusal> {
 }
 
 fn describe(limit: &GuardLimit, clusters: &[Arc<str>]) -> String {
-    let GuardLimit {
-        id,
-        reason,
-        selector,
-        until,
-        ..
-    } = limit;
-    let verb = match limit.of {
-        Limited::Changes => "changes the replies of",
-        Limited::Removals => "takes something from",
+    let (noun, verb) = match limit.of {
+        Limited::Changes => ("changes to", "changes"),
+        Limited::Removals => ("removals from", "removes something from"),
     };
-    let noun = if limit.count == 1 { "cluster" } else { "clusters" };
-    let until = until
-        .as_ref()
-        .map(|until| format!(" until {until}"))
-        .unwrap_or_default();
+    let most = match limit.limit {
+        1 => "1 cluster".to_owned(),
+        most => format!("{most} clusters"),
+    };
+    let until = limit.until.as_ref().map(|until| format!(" until {until}"));
     format!(
-        "the guard \"{id}\" ({reason}) allows {}{until}: this {verb} {} {noun} of {selector} ({})",
-        limit.limit,
+        "the guard \"{}\" ({}) allows {noun} {most} of {}{}, and this {verb} {} ({})",
+        limit.id,
+        quote(&limit.reason),
+        quote(&limit.selector),
+        until.unwrap_or_default(),
         limit.count,
         some_of(clusters)
     )

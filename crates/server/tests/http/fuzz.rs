@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::http::{HeaderValue, Method};
 use fleet::Fleet;
-use fleet::kind::{KINDS, PROFILES};
+use fleet::kind::{KINDS, is_server_kind};
 use flux_resourceset::app::App;
 use flux_resourceset::app::reads::{Class, Turn};
 use proptest::collection::vec;
@@ -652,8 +652,9 @@ async fn is_what_the_store_holds(app: &TestApp) {
         + served.decommissions().len()
         + served.released_names().len()
         + served.profiles().len()
-        // The kind of profiles is not stored.
-        + served.kinds().iter().filter(|kind| &*kind.name != PROFILES).count();
+        + served.guards().iter().count()
+        // The kinds of the server are not stored.
+        + served.kinds().iter().filter(|kind| !is_server_kind(&kind.name)).count();
     assert_eq!(stored.len(), count);
     assert!(stored.iter().any(|(kind, _)| &**kind == KINDS));
     Fleet::load(state).unwrap();

@@ -218,6 +218,7 @@ async fn the_list_of_kinds_says_how_each_is_called() {
         json!(shown),
         json!([
             ["clusters", "cluster", "cluster", null, null, "built-in"],
+            ["guards", "guard", "guard", null, null, "built-in"],
             [
                 "namespaces",
                 "namespace",

@@ -57,6 +57,7 @@ impl Operation {
                 "A guard allows less, more clusters would lose something than was confirmed, or one is protected.",
             )
             .problem(412, "The plan is out of date: the effect has changed.")
+            .problem(422, "A guard to override does not exist.")
             .problem(503, "The store is unavailable.")
     }
 

@@ -37,7 +37,8 @@ pub fn list(kind: &Kind) -> Operation {
     }
     if name == GUARDS {
         let description = "Only guards that are in force at this time: RFC 3339, or `now`.";
-        list = list.query("at", description, json!({"type": "string"}));
+        let time = json!({"type": "string", "anyOf": [{"format": "date-time"}, {"enum": ["now"]}]});
+        list = list.query("at", description, time);
     }
     let items = array(reference(&kind.singular));
     let reply = "The resources; X-Total-Count says how many there are on all pages.";
