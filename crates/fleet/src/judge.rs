@@ -75,6 +75,8 @@ pub struct Judgement {
     pub demoted: Vec<Arc<str>>,
     /// Set if that was not confirmed. A write is refused with it; a dry run shows the clusters instead.
     pub demotes: Option<Refusal>,
+    /// The fleet as it is when the rollouts that the change starts are complete. None: it starts none.
+    pub completed: Option<Fleet>,
 }
 
 impl Judgement {
@@ -112,7 +114,7 @@ pub fn judge(before: &Fleet, outcome: &Outcome, terms: Terms<'_>, detail: Detail
     }
     effect.judge_protection(before)?;
     // A start changes no reply yet: each promotion is guarded for itself.
-    let at_once = started.map(|_| compare(after));
+    let at_once = started.as_ref().map(|_| compare(after));
     let guards = guard::check(
         &guards,
         terms.overrides,
@@ -139,6 +141,7 @@ pub fn judge(before: &Fleet, outcome: &Outcome, terms: Terms<'_>, detail: Detail
         over_budget: refusal,
         demotes: demotion(&demoted, terms.confirmation.demotions),
         demoted,
+        completed: started.map(|started| started.completed),
     })
 }
 

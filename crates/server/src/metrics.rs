@@ -43,6 +43,18 @@ impl StateLabels {
     }
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct RolloutLabels {
+    pub state: &'static str,
+    /// What it waits for: gate, approval, guard, or person if it was stopped.
+    pub waits_for: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct StepLabels {
+    pub step: &'static str,
+}
+
 /// The metrics that only a mirror has.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorMetrics {
@@ -84,6 +96,8 @@ pub struct Metrics {
     pub damaged_rows: Gauge,
     pub templates_current: Gauge,
     pub cluster_states: Family<StateLabels, Gauge>,
+    pub rollouts: Family<RolloutLabels, Gauge>,
+    pub rollout_steps: Family<StepLabels, Counter>,
     pub events: Counter,
     pub reports: Counter,
     /// 0 while evidence of clusters stays in this process.
@@ -149,6 +163,8 @@ impl Default for Metrics {
                 "1 if the templates in use are those of TEMPLATES_DIR, 0 if its files cannot be used",
             ),
             cluster_states: registrar.add("cluster_states", "Clusters, by state and environment"),
+            rollouts: registrar.add("rollouts", "Rollouts that have not ended, by state and what they wait for"),
+            rollout_steps: registrar.add("rollout_steps", "Steps of rollouts that this process took by itself"),
             events: registrar.add("events", "Events of Flux that clusters sent"),
             reports: registrar.add("reports", "Reports that reporters in clusters sent"),
             evidence_shared: registrar.add(

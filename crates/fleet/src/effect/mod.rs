@@ -187,6 +187,7 @@ impl Effect {
                     // They are not the same for the plan and the write.
                     fields.remove("since");
                     fields.remove("removals");
+                    fields.remove("promotions");
                 }
                 Some(value)
             };

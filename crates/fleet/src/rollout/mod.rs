@@ -10,6 +10,7 @@ mod moves;
 mod steps;
 mod wave;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 pub(crate) use self::active::Stamp;
 pub use self::active::{Active, Promoted};
-pub use self::gate::{Counts, Gate, NotAGate, Share, Verdict};
+pub use self::gate::{Counts, Gate, NotAGate, Share, Times, Verdict};
 pub use self::moves::Wanted;
 pub(crate) use self::moves::{Moved, demoted, moved, started};
 pub use self::steps::{Action, Step};
@@ -26,6 +27,7 @@ pub(crate) use self::steps::{SERVER_FIELDS, begin, complete_gate};
 pub use self::wave::{Percent, Wave};
 use crate::document::Document;
 use crate::json::Json;
+use crate::log::Revision;
 
 /// Where a rollout is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,8 +92,12 @@ pub struct Rollout {
     pub waiting_for: Option<String>,
     /// The wave that a person approved last.
     pub approved: Option<String>,
+    /// The revision of each promotion, by the name of the wave.
+    pub promotions: BTreeMap<String, Revision>,
     /// When state or wave changed last, in the format of revisions.
     pub since: Option<String>,
+    /// Why it halted, or was reverted by its gate.
+    pub message: Option<String>,
     /// On how many clusters something may be removed. None: as many as the removal budget allows.
     pub removals: Option<usize>,
 }
@@ -111,7 +117,10 @@ impl Rollout {
             waiting_for: Option<String>,
             approved: Option<String>,
             since: Option<String>,
+            #[serde(default)]
+            promotions: BTreeMap<String, Revision>,
             removals: Option<usize>,
+            message: Option<String>,
         }
         let unreadable = |error: &dyn std::fmt::Display| format!("the rollout \"{id}\" cannot be read: {error}");
         let wire: Wire = serde_json::from_str(body.as_str()).map_err(|error| unreadable(&error))?;
@@ -133,7 +142,9 @@ impl Rollout {
             wave,
             waiting_for: wire.waiting_for,
             approved: wire.approved,
+            promotions: wire.promotions,
             since: wire.since,
+            message: wire.message,
             removals: wire.removals,
         })
     }

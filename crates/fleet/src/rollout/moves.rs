@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Rollout, State};
+use crate::effect::Effect;
 use crate::json::Json;
 use crate::kind::{CLUSTERS, ROLLOUTS};
 use crate::log::Change;
@@ -94,6 +95,28 @@ impl Fleet {
             edit.put(ROLLOUTS, id.clone(), Some(Json::new(&document)), None)?;
         }
         edit.settle()
+    }
+}
+
+impl Fleet {
+    /// What a rollout changes for each cluster that it affects, promoted or not. Clusters that override what it changes are not in it.
+    pub fn rollout_effect(&self, id: &Arc<str>) -> Result<Effect, String> {
+        let rollout = self.rollouts().get(id).ok_or("there is no such rollout")?;
+        let body = Some(rollout.document.body.clone());
+        let moved = Change {
+            kind: ROLLOUTS.into(),
+            id: id.clone(),
+            before: body.clone(),
+            after: body,
+            origin: None,
+            unique: None,
+            keeps_unique: true,
+        };
+        let (before, after) = (
+            self.with_wave([id], Wanted::Nobody)?,
+            self.with_wave([id], Wanted::Everyone)?,
+        );
+        Ok(Effect::of(&before, &after, &[moved]))
     }
 }
 

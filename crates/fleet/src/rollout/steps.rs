@@ -3,15 +3,17 @@
 use serde_json::{Value, json};
 
 use super::{Gate, Rollout, State};
+use crate::log::Revision;
 use crate::refusal::{Reason, Refusal};
 
 /// The fields of a rollout that only the server writes.
-pub(crate) const SERVER_FIELDS: [&str; 8] = [
+pub(crate) const SERVER_FIELDS: [&str; 9] = [
     "state",
     "wave",
     "cutoff",
     "since",
     "waiting_for",
+    "promotions",
     "approved",
     "removals",
     "message",
@@ -82,6 +84,16 @@ impl Step {
         }
     }
 
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Step::Action(action) => action.name(),
+            Step::Promote => "promote",
+            Step::Wait(_) => "wait",
+            Step::Halt(_) => "halt",
+            Step::Revert(_) => "revert",
+        }
+    }
+
     /// Whether it stops a change: that is never refused by a guard.
     pub fn is_safe(&self) -> bool {
         self.action().is_none_or(Action::is_safe)
@@ -109,6 +121,7 @@ pub(crate) fn begin(document: &mut Value, at: Option<&str>, removals: Option<usi
     complete_gate(document);
     set(document, State::Running, None, 0, at);
     document["removals"] = removals.into();
+    document["promotions"] = json!({});
     document["approved"] = Value::Null;
     document["message"] = Value::Null;
 }
@@ -122,8 +135,8 @@ fn set(document: &mut Value, state: State, wave: Option<&str>, cutoff: u16, at: 
 }
 
 impl Rollout {
-    /// The document after a step. A completion writes the shared documents as well, which is up to the caller.
-    pub(crate) fn after(&self, step: &Step, at: Option<&str>) -> Result<Value, Refusal> {
+    /// The document after a step, which becomes this revision. A completion writes the shared documents as well, which is up to the caller.
+    pub(crate) fn after(&self, step: &Step, at: Option<&str>, revision: Revision) -> Result<Value, Refusal> {
         let mut document = self.document.body.parse();
         match step {
             Step::Wait(what) => {
@@ -163,9 +176,11 @@ impl Rollout {
                 };
                 let cutoff = Rollout::cutoff(&self.waves, Some(next));
                 set(&mut document, state, Some(&wave.name), cutoff, at);
+                document["promotions"][&wave.name] = revision.0.into();
             }
             Action::Revert => {
                 set(&mut document, State::Reverted, None, 0, at);
+                document["promotions"] = json!({});
                 document["approved"] = Value::Null;
             }
             Action::Abort => set(&mut document, State::Aborted, None, 0, at),

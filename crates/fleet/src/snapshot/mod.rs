@@ -230,6 +230,12 @@ impl Fleet {
     }
 
     /// The clusters that match a profile, as it is or as a rollout patches it.
+    pub fn members(&self, profile: &str) -> ClusterSets {
+        let mut members = ClusterSets::default();
+        self.add_members(profile, &mut members);
+        members
+    }
+
     pub(crate) fn add_members(&self, id: &str, members: &mut ClusterSets) {
         members.add_all(&self.profiles.members(id));
         let patched = self

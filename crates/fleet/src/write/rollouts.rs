@@ -194,7 +194,7 @@ impl Draft<'_> {
         self.check_version(ROLLOUTS, id)?;
         let rollout = self.rollout(id)?;
         let at = self.rules.at.map(|at| at.to_string());
-        let after = rollout.after(step, at.as_deref())?;
+        let after = rollout.after(step, at.as_deref(), self.base.revision().next())?;
         if *step == Step::Action(Action::Complete) {
             for patch in &rollout.patches {
                 let kind = self.kind(&patch.kind)?;

@@ -20,6 +20,7 @@ pub mod references;
 pub mod repair;
 pub mod resources;
 pub mod revisions;
+pub mod rollouts;
 pub mod snapshot_file;
 pub mod start;
 pub mod status;
@@ -102,6 +103,8 @@ pub struct App {
     effects: status::Effects,
     /// One at a time looks for the input that an event is about.
     finding: Arc<Semaphore>,
+    /// What is remembered about rollouts.
+    rollouts: rollouts::Rollouts,
     /// SILENT_AFTER: how long a cluster may not poll before it is silent.
     pub silent_after: Duration,
 }
@@ -129,6 +132,10 @@ pub struct Plan {
     /// Identifies the effect, independent of the base.
     pub digest: Digest,
     pub removals: Removals,
+    /// The rollouts that it would start, wave by wave. The effect is that of their completion.
+    pub rollouts: Vec<rollouts::RolloutPlan>,
+    /// The clusters that it would take out of a promoted wave.
+    pub demoted: Vec<Arc<str>>,
     /// The limits of the guards in force.
     pub guards: Vec<GuardCheck>,
 }
@@ -169,6 +176,7 @@ impl App {
             waiting: status::Waiting::new(WAITING),
             effects: status::Effects::default(),
             finding: Arc::new(Semaphore::new(1)),
+            rollouts: rollouts::Rollouts::default(),
             silent_after: config.silent_after,
         }
     }
@@ -227,12 +235,14 @@ impl App {
         let judgement = judge(&base, &outcome, terms, Detail::Full).map_err(refused)?;
         let overrides = judgement.overridden();
         let effect = judgement.effect;
+        let rollouts = rollouts::plans(outcome.preview(), &outcome.changes, &effect);
+        let after = judgement.completed.as_ref().unwrap_or(outcome.preview());
         let mut objects = Vec::new();
         if let Some(page) = rendered {
             let templates = self.templates.current();
             for cluster in effect.clusters.iter().skip(page.offset).take(page.limit) {
                 turn.check()?;
-                let compared = manifests::compare(&templates, &base, outcome.preview(), &cluster.dns);
+                let compared = manifests::compare(&templates, &base, after, &cluster.dns);
                 objects.push(compared);
             }
         }
@@ -256,6 +266,8 @@ impl App {
             history,
             digest: judgement.digest.unwrap_or_default(),
             removals: judgement.removals,
+            rollouts,
+            demoted: judgement.demoted,
             guards: judgement.guards,
         })
     }

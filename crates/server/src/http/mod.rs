@@ -24,6 +24,7 @@ pub mod request;
 pub mod resources;
 pub mod respond;
 pub mod revisions;
+pub mod rollouts;
 pub mod routes;
 pub mod service;
 pub mod status;

@@ -41,9 +41,15 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     out.list(planned.map(|(record, overwrites)| PlannedChange { record, overwrites }))?;
     out.text(r#"],"clusters":["#)?;
     let (history, guards) = (json!(plan.history), json!(plan.guards));
+    let (rollouts, demotions) = (
+        json!(plan.rollouts),
+        json!({"count": plan.demoted.len(), "clusters": plan.demoted}),
+    );
     let ending = ending(
         &plan.effect,
-        &format!(r#""history":{history},"removals":{removals},"guards":{guards},"#),
+        &format!(
+            r#""history":{history},"removals":{removals},"guards":{guards},"rollouts":{rollouts},"demotions":{demotions},"#
+        ),
     );
     let clusters = plan.effect.clusters.into_iter().skip(page.offset).take(page.limit);
     let mut objects = plan.objects.into_iter();

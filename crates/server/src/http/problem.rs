@@ -146,6 +146,11 @@ impl Problem {
         Problem::new(ProblemType::Forbidden, detail)
     }
 
+    pub fn may_not_approve() -> Self {
+        let detail = "the scope of this caller does not include approving rollouts";
+        Problem::new(ProblemType::Forbidden, detail)
+    }
+
     /// The caller has a valid JWT, and its claims are not those of one identity.
     pub fn unclaimed(detail: impl Into<String>) -> Self {
         Problem::new(ProblemType::Forbidden, detail)

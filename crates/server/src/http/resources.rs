@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::IntoResponse;
-use fleet::kind::{CLUSTERS, GUARDS, Kind};
+use fleet::kind::{CLUSTERS, GUARDS, Kind, ROLLOUTS};
 use fleet::log::Revision;
 use fleet::operation::{Operation, Target, Verb};
 
@@ -97,7 +97,10 @@ pub async fn replace(
     body: Body,
 ) -> Reply {
     let options = WriteOptions::of(&caller)?;
-    app.document(&name, &id)?;
+    // A rollout may be started so.
+    if name != ROLLOUTS {
+        app.document(&name, &id)?;
+    }
     let value = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
     let operation = Operation::new(&name, Verb::Replace { id: id.clone(), value });
     let operation = operation.when(request::if_match(&caller.headers)?);

@@ -13,7 +13,7 @@ use super::openapi::describe::{self, Operation};
 use super::problem::Problem;
 use super::{
     Http, backup, changes, clusters, evidence, identities, kinds, name_records, observe, poll, resources, revisions,
-    service, status, status_stream, stream, write,
+    rollouts, service, status, status_stream, stream, write,
 };
 use crate::auth::Right;
 use crate::config::Mode;
@@ -176,6 +176,15 @@ pub static ROUTES: &[Route] = &[
     crud(Get, "/clusters/{id}/manifests", READ, |m| on(m, clusters::manifests), Once(describe::clusters::cluster_manifests)),
     crud(Get, "/clusters/{id}/resourcesets", READ, |m| on(m, clusters::resource_sets), Once(describe::clusters::cluster_resource_sets)),
     crud(Get, "/clusters/{id}/diagnostics", READ, |m| on(m, clusters::diagnostics), Once(describe::clusters::cluster_diagnostics)),
+
+    crud(Get, "/rollouts/{id}/status", READ, |m| on(m, rollouts::status), Once(describe::rollouts::status)),
+    crud(Post, "/rollouts/{id}/approve", WRITE, |m| on(m, rollouts::approve), Once(describe::rollouts::approve)),
+    crud(Post, "/rollouts/{id}/pause", WRITE, |m| on(m, rollouts::pause), Once(describe::rollouts::pause)),
+    crud(Post, "/rollouts/{id}/resume", WRITE, |m| on(m, rollouts::resume), Once(describe::rollouts::resume)),
+    crud(Post, "/rollouts/{id}/promote", WRITE, |m| on(m, rollouts::promote), Once(describe::rollouts::promote)),
+    crud(Post, "/rollouts/{id}/revert", WRITE, |m| on(m, rollouts::revert), Once(describe::rollouts::revert)),
+    crud(Post, "/rollouts/{id}/complete", WRITE, |m| on(m, rollouts::complete), Once(describe::rollouts::complete)),
+    crud(Post, "/rollouts/{id}/abort", WRITE, |m| on(m, rollouts::abort), Once(describe::rollouts::abort)),
 
     crud(Get, "/decommissions", READ, |m| on(m, name_records::list), Once(describe::name_records::list_decommissions)),
     crud(Get, "/decommissions/{id}", READ, |m| on(m, name_records::get), Once(describe::name_records::get_decommission)),

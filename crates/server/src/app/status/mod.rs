@@ -26,6 +26,7 @@ pub use self::causes::Cause;
 pub use self::changed::{Changed, Crowded, Waiting};
 pub use self::evidence_map::{EvidenceMap, PollSeen};
 pub use self::overview::{Counts, Overview, Row, StatusQuery, Summary};
+pub(super) use self::revision::progress;
 pub use self::revision::{Effects, Missing, Progress, RevisionQuery, RevisionStatus};
 pub use self::share::share;
 pub use self::watch::{Transition, Transitions, watch};
@@ -44,7 +45,7 @@ pub fn now() -> Moment {
 pub struct Judge {
     pub fleet: Arc<Fleet>,
     templates: Arc<Bundle>,
-    silent_after: Duration,
+    pub(super) silent_after: Duration,
     pub now: Moment,
 }
 
@@ -77,7 +78,12 @@ impl Judge {
 
     /// The lasting part of a cluster's state, and its last poll. Without `may_judge`, a cluster whose evidence or replies have changed
     /// since it was last judged counts as behind.
-    fn lasting(&self, map: &EvidenceMap, cluster: &Arc<Cluster>, may_judge: bool) -> (Lasting, Option<Moment>) {
+    pub(super) fn lasting(
+        &self,
+        map: &EvidenceMap,
+        cluster: &Arc<Cluster>,
+        may_judge: bool,
+    ) -> (Lasting, Option<Moment>) {
         let Some(outline) = map.outline(&self.fleet, cluster, &self.templates) else {
             return (NEVER, None);
         };

@@ -99,7 +99,9 @@ impl App {
             if matcher.as_ref().is_some_and(|matcher| !matcher.matches(cluster)) {
                 continue;
             }
-            let missing = progress(cluster, &judge.status(&self.evidence, cluster), affected, revision);
+            let is_told = |kind: &KindStatus| was_told(kind, revision);
+            let judged = judge.status(&self.evidence, cluster);
+            let missing = progress(cluster, &judged, &affected.inputs, is_told);
             status.count(missing.state);
             let place = &mut found[missing.state as usize];
             if missing.state != State::Converged && place.len() < query.limit {
@@ -158,19 +160,24 @@ impl RevisionStatus {
     }
 }
 
-/// How a revision is doing on one cluster.
-fn progress(cluster: &Arc<Cluster>, status: &ClusterStatus, affected: &Affected, revision: Revision) -> Missing {
+/// How a change of some inputs is doing on one cluster. `is_told` says whether the cluster was told of it.
+pub(in crate::app) fn progress(
+    cluster: &Arc<Cluster>,
+    status: &ClusterStatus,
+    inputs: &[(Arc<str>, BTreeSet<String>)],
+    is_told: impl Fn(&KindStatus) -> bool,
+) -> Missing {
     let mut worst = Missing {
         cluster: cluster.clone(),
         state: State::Converged,
         told: true,
         input: None,
     };
-    for (path, ids) in &affected.inputs {
+    for (path, ids) in inputs {
         let Some(kind) = status.kinds.iter().find(|kind| kind.path == *path) else {
             continue;
         };
-        let was_told = was_told(kind, revision);
+        let was_told = is_told(kind);
         if !was_told {
             (worst.state, worst.told) = (worst.state.max(State::Behind), false);
         }

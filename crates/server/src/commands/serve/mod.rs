@@ -20,8 +20,8 @@ use super::{Failure, logging};
 use crate::app::engine::Engine;
 use crate::app::mirror::{self, Following};
 use crate::app::start::{self, Started};
-use crate::app::{App, snapshot_file, status};
-use crate::config::{Backend, Config, MirrorOptions, Options};
+use crate::app::{App, rollouts, snapshot_file, status};
+use crate::config::{Backend, Config, MirrorOptions, Mode, Options};
 use crate::http::{self, Api, openapi};
 use crate::metrics::Metrics;
 
@@ -135,6 +135,9 @@ impl Serving {
             tokio::spawn(tls.follow(app.metrics.tls_usable.clone()));
         }
         tokio::spawn(status::watch(app.clone()));
+        if config.mode == Mode::Crud && app.mirror.is_none() {
+            tokio::spawn(rollouts::drive(app.clone()));
+        }
         let share_task = evidence_table(&config).map(|table| tokio::spawn(status::share(app.clone(), table)));
         let snapshot_task = config.snapshot_file.clone().map(|path| {
             let app = app.clone();

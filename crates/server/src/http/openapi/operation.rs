@@ -47,6 +47,11 @@ impl Operation {
                 number(0),
             )
             .header(
+                "X-Confirm-Demotions",
+                "The number of clusters that may leave a wave that a rollout promoted.",
+                number(0),
+            )
+            .header(
                 "X-Override-Guard",
                 "The guards to override, with commas. Only for an admin, and only with a reason.",
                 json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(,[a-z0-9]([-a-z0-9.]*[a-z0-9])?)*$"}),

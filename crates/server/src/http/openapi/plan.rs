@@ -48,7 +48,7 @@ fn guard_check() -> Value {
 }
 
 /// The schemas by their names.
-pub fn schemas() -> [(&'static str, Value); 10] {
+pub fn schemas() -> [(&'static str, Value); 11] {
     [
         ("planned_change", planned_change()),
         ("last_change", last_change()),
@@ -59,6 +59,7 @@ pub fn schemas() -> [(&'static str, Value); 10] {
         ("effect_membership", membership()),
         ("effect_warning", warning()),
         ("guard_check", guard_check()),
+        ("rollout_plan", rollout_plan()),
         ("difference", difference()),
     ]
 }
@@ -74,6 +75,8 @@ fn dry_run() -> Value {
         "totals": reference("effect_totals"),
         "history": history(),
         "removals": removals,
+        "rollouts": described("The rollouts that the write would start; `clusters` and `removals` are those of their completion.", array(reference("rollout_plan"))),
+        "demotions": described("Clusters that the write would take out of a wave that a rollout promoted: the number that X-Confirm-Demotions confirms.", some_clusters()),
         "guards": described("The limits of the guards in force.", array(reference("guard_check"))),
         "relabelled": reference("effect_relabelled"),
         "profiles": array(reference("effect_membership")),
@@ -88,6 +91,8 @@ fn dry_run() -> Value {
         "history",
         "removals",
         "guards",
+        "rollouts",
+        "demotions",
         "relabelled",
         "profiles",
         "warnings",
@@ -230,11 +235,32 @@ fn relabelled() -> Value {
     described(description, object(&["count", "keys", "clusters"], properties))
 }
 
-fn membership() -> Value {
-    let some = object(
+fn some_clusters() -> Value {
+    object(
         &["count", "clusters"],
         json!({"count": integer(), "clusters": array(text())}),
+    )
+}
+
+fn rollout_plan() -> Value {
+    let wave = object(
+        &["name", "approve", "members", "affected", "removals"],
+        json!({
+            "name": text(), "approve": flag(), "members": integer(),
+            "affected": described("Members for which something changes.", integer()),
+            "removals": described("Members that lose something.", integer()),
+        }),
     );
+    let unaffected = "Clusters that have what the rollout changes, and override it; the first 1,000.";
+    let properties = json!({"id": text(), "waves": array(wave), "unaffected": described(unaffected, some_clusters())});
+    described(
+        "What a rollout would do, wave by wave.",
+        object(&["id", "waves", "unaffected"], properties),
+    )
+}
+
+fn membership() -> Value {
+    let some = some_clusters();
     let properties = json!({
         "profile": text(),
         "entered": described("The clusters that match it after the change and did not before; the first 1,000.", some.clone()),

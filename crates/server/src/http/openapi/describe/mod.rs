@@ -8,6 +8,7 @@ pub mod identities;
 pub mod kinds;
 pub mod name_records;
 pub mod resources;
+pub mod rollouts;
 pub mod service;
 pub mod status;
 

@@ -1,0 +1,336 @@
+//! The task that moves rollouts: it promotes the first wave, each next one when its gate has passed, and completes. Every process
+//! in `crud` mode runs one; the commit's compare-and-swap makes each step once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use fleet::Fleet;
+use fleet::document::Etag;
+use fleet::kind::ROLLOUTS;
+use fleet::log::Author;
+use fleet::operation::{IfMatch, Operation, Verb};
+use fleet::refusal::Reason;
+use fleet::rollout::{Action, OnFailure, Rollout, State, Step, Times, Verdict};
+use fleet::status::Moment;
+use tracing::{info, warn};
+
+use super::members::{Members, promotion};
+use super::{promoted, words};
+use crate::app::App;
+use crate::app::engine::{WriteError, WriteRequest};
+use crate::app::errors::ReadError;
+use crate::app::reads::{Class, Turn};
+use crate::app::status::Judge;
+use crate::metrics::{RolloutLabels, StepLabels};
+
+/// How often rollouts are looked at, at most.
+const EVERY: Duration = Duration::from_secs(1);
+/// The share of time that this may take.
+const REST: u32 = 4;
+
+/// What the driver remembers. All of it may be lost: then a soak starts again.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Since when a gate has had enough, and the version of the rollout that it was.
+    enough: HashMap<Arc<str>, (Option<usize>, Moment)>,
+    /// The fleet right after a promotion, for clusters that joined later.
+    fleets: HashMap<(Arc<str>, usize), Arc<Fleet>>,
+    /// How many times the store turned out to have another history.
+    histories: u64,
+}
+
+/// Moves rollouts until the server stops.
+pub async fn drive(app: Arc<App>) {
+    let mut memory = Memory {
+        histories: app.metrics.histories.get(),
+        ..Memory::default()
+    };
+    loop {
+        let begun = Instant::now();
+        memory = app.clone().drive_once(memory).await;
+        let rest = (begun.elapsed() * REST).clamp(EVERY, 60 * EVERY);
+        tokio::select! {
+            () = tokio::time::sleep(rest) => {}
+            () = app.stops() => return,
+        }
+    }
+}
+
+/// A step that is due, and why.
+#[derive(Debug)]
+struct Due {
+    rollout: Arc<Rollout>,
+    step: Step,
+    reason: String,
+}
+
+impl App {
+    async fn drive_once(self: Arc<Self>, mut memory: Memory) -> Memory {
+        let fleet = self.fleet();
+        self.show_rollouts_in_metrics(&fleet);
+        let is_running = |rollout: &&Arc<Rollout>| rollout.state == State::Running;
+        if fleet.damage().is_some() || !fleet.rollouts().running().any(|rollout| is_running(&rollout)) {
+            memory.histories = self.metrics.histories.get();
+            return memory;
+        }
+        let looked = self.read(Class::Plan, move |app, turn| {
+            let due = app.due_steps(turn, &mut memory);
+            (due, memory)
+        });
+        let (due, memory) = match looked.await {
+            Ok(looked) => looked,
+            Err(stop) => {
+                warn!(?stop, "rollouts could not be looked at");
+                return Memory {
+                    histories: self.metrics.histories.get(),
+                    ..Memory::default()
+                };
+            }
+        };
+        for due in due {
+            self.take(due).await;
+        }
+        memory
+    }
+
+    /// The steps that are due.
+    fn due_steps(&self, turn: &Turn, memory: &mut Memory) -> Vec<Due> {
+        let judge = self.judge();
+        let histories = self.metrics.histories.get();
+        let is_other_history = std::mem::replace(&mut memory.histories, histories) != histories;
+        let running: Vec<_> = judge
+            .fleet
+            .rollouts()
+            .running()
+            .filter(|one| one.state == State::Running)
+            .cloned()
+            .collect();
+        let is_running = |id: &str| running.iter().any(|rollout| &**rollout.id() == id);
+        memory.enough.retain(|id, _| is_running(id));
+        memory.fleets.retain(|(id, _), _| is_running(id));
+        let mut due = Vec::new();
+        for rollout in &running {
+            let step = match is_other_history {
+                true => {
+                    let why = "the store has another history than the one that this rollout went out with: check it, then resume";
+                    Ok(Some((Step::Halt(why.into()), why.to_owned())))
+                }
+                false => self.due_step(turn, &judge, rollout, memory),
+            };
+            match step {
+                Ok(Some((step, reason))) => due.push(Due {
+                    rollout: rollout.clone(),
+                    step,
+                    reason,
+                }),
+                Ok(None) => {}
+                Err(error) => warn!(rollout = %rollout.id(), ?error, "a rollout could not be looked at"),
+            }
+        }
+        due
+    }
+
+    /// The step of one rollout that is due, and why.
+    fn due_step(
+        &self,
+        turn: &Turn,
+        judge: &Judge,
+        rollout: &Arc<Rollout>,
+        memory: &mut Memory,
+    ) -> Result<Option<(Step, String)>, ReadError> {
+        let (verdict, reason) = match rollout.wave {
+            None => (Verdict::Passed, "the first wave".to_owned()),
+            Some(wave) => self.judge_gate(turn, judge, rollout, wave, memory)?,
+        };
+        self.say(rollout, words(&verdict));
+        let next = rollout.next_wave();
+        Ok(match verdict {
+            Verdict::Waits(_) => None,
+            Verdict::Fails(why) => Some(match rollout.on_failure {
+                OnFailure::Halt => (Step::Halt(why.clone()), why),
+                OnFailure::Revert => (Step::Revert(why.clone()), why),
+            }),
+            Verdict::Passed => match next {
+                Some(wave) if rollout.must_approve(wave) => {
+                    self.say(rollout, Some(format!("waits for approval of {}", wave.name)));
+                    let waiting = format!("approval/{}", wave.name);
+                    let is_said = rollout.waiting_for.as_deref() == Some(&*waiting);
+                    (!is_said).then_some((Step::Wait(waiting), reason))
+                }
+                Some(_) => Some((Step::Promote, reason)),
+                None => Some((Step::Action(Action::Complete), reason)),
+            },
+        })
+    }
+
+    /// What the gate of the promoted waves says, and the counts in words.
+    fn judge_gate(
+        &self,
+        turn: &Turn,
+        judge: &Judge,
+        rollout: &Arc<Rollout>,
+        wave: usize,
+        memory: &mut Memory,
+    ) -> Result<(Verdict, String), ReadError> {
+        let members = self.members(judge, rollout)?;
+        let members = self.present(turn, judge, rollout, &members, memory);
+        let counts = promoted(&self.waves(judge, rollout, &members));
+        let enough_since = match rollout.gate.has_enough(&counts) {
+            false => {
+                memory.enough.remove(rollout.id());
+                None
+            }
+            true => {
+                let known = memory
+                    .enough
+                    .entry(rollout.id().clone())
+                    .or_insert((Some(wave), judge.now));
+                if known.0 != Some(wave) {
+                    *known = (Some(wave), judge.now);
+                }
+                Some(known.1)
+            }
+        };
+        let began = rollout.since.as_deref().and_then(Moment::parse).unwrap_or(judge.now);
+        let times = Times {
+            began,
+            enough_since,
+            now: judge.now,
+        };
+        Ok((rollout.gate.judge(&counts, times), counts.to_string()))
+    }
+
+    /// Leaves out the clusters that joined after their wave was promoted.
+    fn present(
+        &self,
+        turn: &Turn,
+        judge: &Judge,
+        rollout: &Arc<Rollout>,
+        members: &Arc<Members>,
+        memory: &mut Memory,
+    ) -> Arc<Members> {
+        let changed = judge.fleet.clusters_changed().revision;
+        let mut then: HashMap<usize, Arc<Fleet>> = HashMap::new();
+        for wave in 0..rollout.waves.len() {
+            let Some(revision) = promotion(rollout, wave).filter(|revision| changed > *revision) else {
+                continue;
+            };
+            let key = (rollout.id().clone(), wave);
+            if !memory.fleets.contains_key(&key) {
+                match self.fleet_at(turn, revision) {
+                    Ok(fleet) => {
+                        memory.fleets.insert(key.clone(), fleet);
+                    }
+                    // Compacted, or another history: everyone counts.
+                    Err(error) => warn!(rollout = %rollout.id(), ?error, "who joined since the promotion is not known"),
+                }
+            }
+            if let Some(fleet) = memory.fleets.get(&key) {
+                then.insert(wave, fleet.clone());
+            }
+        }
+        match then.is_empty() {
+            true => members.clone(),
+            false => Arc::new(members.present_at(|id, wave| {
+                let fleet = then.get(&wave);
+                fleet.is_none_or(|fleet| fleet.cluster(id).is_some())
+            })),
+        }
+    }
+
+    fn show_rollouts_in_metrics(&self, fleet: &Fleet) {
+        let mut counts: HashMap<RolloutLabels, i64> = HashMap::new();
+        for rollout in fleet.rollouts().running() {
+            let waits_for = match (&rollout.waiting_for, rollout.state) {
+                (Some(what), _) if what.starts_with("approval/") => "approval",
+                (Some(_), _) => "guard",
+                (None, State::Running) => "gate",
+                (None, _) => "person",
+            };
+            let state = rollout.state.name();
+            *counts.entry(RolloutLabels { state, waits_for }).or_default() += 1;
+        }
+        // Those that no rollout has any more are 0, and not left as they were.
+        self.metrics.rollouts.clear();
+        for (labels, count) in counts {
+            self.metrics.rollouts.get_or_create(&labels).set(count);
+        }
+    }
+
+    fn say(&self, rollout: &Rollout, what: Option<String>) {
+        let mut all = self.rollouts.words.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            Some(what) => all.insert(rollout.id().clone(), what),
+            None => all.remove(rollout.id()),
+        };
+    }
+
+    /// Takes a step. What a guard refuses waits; what removes more than was confirmed halts.
+    async fn take(&self, due: Due) {
+        let Due { rollout, step, reason } = due;
+        let refusal = match self.write_step(&rollout, &step, reason, rollout.document.etag).await {
+            Ok(()) => {
+                self.metrics
+                    .rollout_steps
+                    .get_or_create(&StepLabels { step: step.name() })
+                    .inc();
+                info!(rollout = %rollout.id(), ?step, "a rollout moved");
+                return;
+            }
+            Err(WriteError::Refused(refusal)) => refusal,
+            // The store is away, or busy: next time.
+            Err(_) => return,
+        };
+        let next = match refusal.reason {
+            // Somebody else moved it.
+            Reason::Stale | Reason::WrongState | Reason::NotFound => return,
+            Reason::Guarded => {
+                let guard = refusal
+                    .exceeded
+                    .as_ref()
+                    .and_then(|exceeded| exceeded.guards.first())
+                    .map(|limit| limit.id.to_string());
+                let waiting = format!("guard/{}", guard.unwrap_or_default());
+                self.say(&rollout, Some(refusal.detail.clone()));
+                if rollout.waiting_for.as_deref() == Some(&*waiting) {
+                    return;
+                }
+                Step::Wait(waiting)
+            }
+            _ => Step::Halt(refusal.detail.clone()),
+        };
+        if let Err(WriteError::Refused(error)) = self
+            .write_step(&rollout, &next, refusal.detail, rollout.document.etag)
+            .await
+        {
+            warn!(rollout = %rollout.id(), ?error, "a rollout could not be stopped");
+        }
+    }
+
+    async fn write_step(
+        &self,
+        rollout: &Rollout,
+        step: &Step,
+        reason: String,
+        version: Etag,
+    ) -> Result<(), WriteError> {
+        let verb = Verb::Step {
+            id: rollout.id().to_string(),
+            step: step.clone(),
+        };
+        let write = WriteRequest {
+            operations: vec![Operation::new(ROLLOUTS, verb).when(Some(IfMatch::OneOf(vec![version])))],
+            author: Author {
+                at: crate::now(),
+                actor: format!("rollout/{}", rollout.id()),
+                request_id: crate::request_id(),
+                reason: Some(reason),
+                ..Author::default()
+            },
+            unguarded: step.is_safe(),
+            ..WriteRequest::default()
+        };
+        self.write(write).await.map(|_| ())
+    }
+}
