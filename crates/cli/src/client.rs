@@ -47,6 +47,8 @@ pub(crate) struct Conditions {
     pub(crate) plan: Option<String>,
     /// From how many clusters something may be removed.
     pub(crate) removals: Option<u64>,
+    /// The guards to override.
+    pub(crate) overrides: Vec<String>,
 }
 
 impl Conditions {
@@ -64,6 +66,9 @@ impl Conditions {
         }
         if let Some(count) = self.removals {
             request = request.header("X-Confirm-Removals", count.to_string());
+        }
+        if !self.overrides.is_empty() {
+            request = request.header("X-Override-Guard", self.overrides.join(","));
         }
         request
     }

@@ -74,6 +74,11 @@ impl Consent {
 impl Proposal<'_> {
     /// Shows the plan and asks for confirmation where needed, and sends the write.
     pub(crate) fn carry_out(&self, session: &Session<'_>, how: &WriteArgs) -> Result<Outcome, ApiError> {
+        if !how.override_guard.is_empty() && how.reason.is_none() && !how.dry_run {
+            let failure =
+                Failure::usage("--override-guard needs --reason: why the guard is overridden is kept in the audit log");
+            return Err(ApiError::Declined(failure));
+        }
         if how.dry_run {
             return Ok(Outcome::Planned(self.plan(session, how)?));
         }
@@ -88,9 +93,17 @@ impl Proposal<'_> {
             if plan.is_empty() {
                 return Ok(Outcome::Done(json!({"revision": plan.base(), "changes": []})));
             }
+            if let Some(failure) = plan.guarded() {
+                // Nobody is asked to confirm what is refused anyway.
+                if consent != Consent::Missing && self.shows(&plan, how) {
+                    session.printer.aside(&plan.table(session.printer.is_wide()));
+                }
+                return Err(ApiError::Declined(failure));
+            }
             let conditions = Conditions {
                 plan: plan.digest().map(str::to_owned),
                 removals: self.confirmed_removals(session, &plan, how, consent)?,
+                overrides: how.override_guard.clone(),
                 ..Conditions::default()
             };
             match (self.send)(&conditions) {

@@ -5,6 +5,7 @@ use std::io;
 use serde_json::Value;
 
 use crate::config::LOGIN;
+use crate::plan::guards;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub(crate) struct Problem {
     resources: Vec<String>,
     /// From how many clusters something is removed: the number to confirm.
     removals: Option<u64>,
+    /// The limits of guards that refuse a write.
+    guards: Vec<Value>,
     /// Where the token that was sent came from.
     pub(crate) token: String,
 }
@@ -185,6 +188,11 @@ impl Problem {
             clusters: names("clusters"),
             resources: names("resources"),
             removals: fields.get("removals").and_then(|removals| removals["count"].as_u64()),
+            guards: fields
+                .get("guards")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default(),
             token: String::new(),
         }
     }
@@ -287,6 +295,9 @@ impl ApiError {
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         match error {
+            ApiError::Problem(problem) if !problem.guards.is_empty() => {
+                guards::failure(&problem.guards.iter().collect::<Vec<_>>())
+            }
             ApiError::Problem(problem) => {
                 let code = match problem.status {
                     404 => Code::NotFound,

@@ -135,6 +135,13 @@ impl Revisions {
     }
 }
 
+/// The guards that the author of a revision overrode: `(overrides freeze)`.
+pub(crate) fn overrides(record: &Value) -> Option<String> {
+    let ids = record["overrides"].as_array()?;
+    let ids: Vec<&str> = ids.iter().map(text).collect();
+    Some(format!("(overrides {})", ids.join(", ")))
+}
+
 /// What a revision changed: `371 clusters, 1 component`.
 pub(crate) fn counts(revision: &Value, kinds: &Kinds) -> String {
     let mut counts: Vec<(u64, String)> = Vec::new();

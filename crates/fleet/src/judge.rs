@@ -9,6 +9,7 @@ use crate::effect::Effect;
 use crate::guard::{self, Guard, GuardCheck};
 use crate::identity::{Reach, judge_scope};
 use crate::log::{Change, Digest, Removed};
+use crate::nearest::did_you_mean;
 use crate::operation::Operation;
 use crate::refusal::{Reason, Refusal, Removals, quote, some_of};
 use crate::rollout::{self, Moved, Wanted};
@@ -223,7 +224,9 @@ fn demotion(demoted: &[Arc<str>], confirmed: Option<usize>) -> Option<Refusal> {
 fn guards_in_force<'a>(before: &'a Fleet, terms: Terms<'_>) -> Result<Vec<&'a Arc<Guard>>, Refusal> {
     let mut overrides = terms.overrides.iter();
     if let Some(unknown) = overrides.find(|id| before.guards().get(id).is_none()) {
-        let detail = format!("X-Override-Guard: there is no guard \"{}\"", quote(unknown));
+        let like = did_you_mean(unknown, before.guards().iter().map(|guard| &**guard.id()));
+        let like = like.map(|like| format!("; {like}")).unwrap_or_default();
+        let detail = format!("X-Override-Guard: there is no guard \"{}\"{like}", quote(unknown));
         return Err(Refusal::at(Reason::Invalid, "", detail));
     }
     Ok(match terms.unguarded {

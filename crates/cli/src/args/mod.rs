@@ -111,6 +111,9 @@ pub(crate) struct WriteArgs {
     /// Confirm that something is removed from N clusters; required beyond the removal budget
     #[arg(long, value_name = "N")]
     pub(crate) confirm_removals: Option<u64>,
+    /// Override a guard that refuses the write; only for admins, and with --reason (can be repeated)
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = given)]
+    pub(crate) override_guard: Vec<String>,
     /// Write only if the effect is still the one of this plan; a dry run prints the digest
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     pub(crate) if_plan: Option<String>,
@@ -122,6 +125,7 @@ impl WriteArgs {
         Conditions {
             plan: self.if_plan.clone(),
             removals: self.confirm_removals,
+            overrides: self.override_guard.clone(),
             ..Conditions::default()
         }
     }
@@ -131,7 +135,10 @@ impl WriteArgs {
         let conditions = if self.dry_run {
             self.conditions()
         } else {
-            Conditions::default()
+            Conditions {
+                overrides: self.override_guard.clone(),
+                ..Conditions::default()
+            }
         };
         Conditions {
             dry_run: true,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use fleet::kind::{self, CLUSTERS, KINDS, PROFILES};
+use fleet::kind::{self, CLUSTERS, GUARDS, KINDS, PROFILES};
 use serde_json::Value;
 
 use crate::args::complete::{ids_of_the_kind, resources, selectors};
@@ -85,14 +85,17 @@ fn added(kinds: &Kinds) -> impl Iterator<Item = Exported> {
     added.map(|kind| (KINDS.to_owned(), kind.document.clone()))
 }
 
-/// Kinds, then definitions, then profiles, then clusters: the order in which they can be created.
+/// Kinds, then definitions, then profiles, then clusters: the order in which they can be created. Guards come last, so that they do
+/// not refuse what comes before; a selection of clusters has none.
 fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result<Vec<Exported>, Failure> {
-    let (mut clusters, mut profiles) = (Vec::new(), Vec::new());
+    let (mut clusters, mut profiles, mut guards) = (Vec::new(), Vec::new(), Vec::new());
     let mut definitions: Vec<(&Kind, Vec<Value>)> = Vec::new();
     for kind in kinds.iter() {
         match kind.name.as_str() {
             CLUSTERS => clusters = list(session, kind, selector)?,
             PROFILES => profiles = list(session, kind, None)?,
+            GUARDS if selector.is_some() => {}
+            GUARDS => guards = list(session, kind, None)?,
             _ => definitions.push((kind, list(session, kind, None)?)),
         }
     }
@@ -111,6 +114,7 @@ fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result
     }
     documents.extend(profiles.into_iter().map(|profile| (PROFILES.to_owned(), profile)));
     documents.extend(clusters.into_iter().map(|cluster| (CLUSTERS.to_owned(), cluster)));
+    documents.extend(guards.into_iter().map(|guard| (GUARDS.to_owned(), guard)));
     Ok(documents)
 }
 

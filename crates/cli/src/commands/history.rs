@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::args::complete::{ids_of_the_kind, resources};
 use crate::args::{given, ids};
 use crate::error::{Code, Failure};
-use crate::log::{Feed, fields, name, tone};
+use crate::log::{Feed, fields, name, overrides, tone};
 use crate::output::{Table, Tone};
 use crate::session::{Session, text};
 
@@ -64,8 +64,11 @@ pub(crate) fn heading(record: &Value) -> String {
         .as_str()
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
+    let overrides = overrides(record)
+        .map(|overrides| format!(" {overrides}"))
+        .unwrap_or_default();
     format!(
-        "revision {} {} by {}, {}{reason}",
+        "revision {} {} by {}, {}{reason}{overrides}",
         record["revision"],
         text(&record["action"]),
         text(&record["actor"]),

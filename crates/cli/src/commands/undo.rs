@@ -1,6 +1,7 @@
 //! `undo`.
 
 use clap::Args;
+use fleet::kind::stays_on_rollback;
 use serde_json::{Value, json};
 
 use super::rollback;
@@ -49,7 +50,8 @@ fn last_of_ours(session: &Session<'_>) -> Result<u64, Failure> {
         ..Revisions::default()
     };
     let in_effect = |revision: &Value| !is_reversal(revision) && revision["undone_by"].is_null();
-    let found = revisions.find(session.client, |revision| in_effect(revision).then(|| revision.clone()))?;
+    let wanted = |revision: &Value| in_effect(revision) && can_be_undone(revision);
+    let found = revisions.find(session.client, |revision| wanted(revision).then(|| revision.clone()))?;
     let Some(found) = found else {
         let message = format!("there is nothing to undo: the log has no revision by {actor} that is not undone");
         let failure = Failure::new(Code::NotFound, message);
@@ -57,6 +59,12 @@ fn last_of_ours(session: &Session<'_>) -> Result<u64, Failure> {
     };
     announce(session, "undoing", &found)?;
     Ok(found["revision"].as_u64().unwrap_or_default())
+}
+
+/// Whether a revision changed something besides what an undo leaves as it is: guards and identities.
+fn can_be_undone(revision: &Value) -> bool {
+    let mut kinds = revision["changes"].as_object().into_iter().flatten();
+    kinds.any(|(kind, _)| !stays_on_rollback(kind))
 }
 
 /// The name of our write token in the log.

@@ -33,7 +33,7 @@ pub(crate) enum Form {
 }
 
 /// Flags that the commands of kinds have themselves.
-const TAKEN: [&str; 29] = [
+const TAKEN: [&str; 30] = [
     "all",
     "cascade",
     "certificate-authority",
@@ -53,6 +53,7 @@ const TAKEN: [&str; 29] = [
     "no-headers",
     "offset",
     "output",
+    "override-guard",
     "overwrite",
     "reason",
     "revision",

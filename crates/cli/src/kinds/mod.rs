@@ -4,7 +4,7 @@
 mod cache;
 mod field;
 
-use fleet::kind::{KINDS, Outline, PROFILES};
+use fleet::kind::{GUARDS, KINDS, Outline, PROFILES};
 use fleet::nearest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -64,8 +64,8 @@ impl Kind {
             .filter(|(name, _)| *name != "id" && outline.references.as_ref() != Some(name))
             .map(|(name, schema)| Field::read(name, schema, required(name)))
             .collect();
-        // Commands of profiles select no clusters, so the flag is free there.
-        if outline.name == PROFILES {
+        // Commands of profiles and guards select no clusters, so the flag is free there.
+        if [PROFILES, GUARDS].contains(&outline.name.as_str()) {
             let selector = fields.iter_mut().find(|field| field.name == "selector");
             selector
                 .into_iter()
@@ -163,7 +163,8 @@ pub(crate) struct Kinds(Vec<Kind>);
 impl Kinds {
     /// The kinds of this release, for when there is no server.
     pub(crate) fn built_in() -> Kinds {
-        let documents = fleet::kind::built_in().iter().chain([fleet::kind::profile_kind()]);
+        let documents = fleet::kind::built_in().iter();
+        let documents = documents.chain(fleet::kind::server_kinds().iter().map(|(_, document)| document));
         let mut kinds: Vec<Kind> = documents
             .map(|document| Kind::new(Outline::read(document), BUILT_IN.to_owned(), document.clone()))
             .collect();

@@ -2,6 +2,7 @@
 
 mod effect;
 mod groups;
+pub(crate) mod guards;
 mod objects;
 mod overwrites;
 mod resources;
@@ -155,6 +156,13 @@ impl Plan {
         number("budget").is_some_and(|budget| most > Some(budget))
     }
 
+    /// Why guards refuse the write, if they do.
+    pub(crate) fn guarded(&self) -> Option<Failure> {
+        let checks = effect::items(&self.document["guards"]).iter();
+        let refusing: Vec<&Value> = checks.filter(|check| guards::refuses(check)).collect();
+        (!refusing.is_empty()).then(|| guards::failure(&refusing))
+    }
+
     /// How many resources of a kind are created.
     pub(crate) fn created(&self, kind: &str) -> u64 {
         let new = |change: &&Planned| change.action == Action::Create && change.kind == kind;
@@ -187,6 +195,7 @@ impl Plan {
             effect::sums(&self.document, &mut table);
         }
         effect::removals(&self.document, wide, &mut table);
+        guards::checks(effect::items(&self.document["guards"]), &mut table);
         effect::relabelled(&self.document, wide, &mut table);
         effect::memberships(&self.document, wide, &mut table);
         effect::warnings(&self.document, wide, &mut table);
@@ -281,6 +290,7 @@ impl Plan {
             "totals",
             "history",
             "removals",
+            "guards",
             "relabelled",
             "profiles",
             "warnings",

@@ -1,6 +1,6 @@
 //! The columns of a kind's table: required scalar fields and labels; with `-o wide` every field.
 
-use fleet::kind::CLUSTERS;
+use fleet::kind::{CLUSTERS, GUARDS};
 use serde_json::Value;
 
 use super::items;
@@ -18,7 +18,15 @@ pub(super) struct Columns<'a> {
     arrays: Vec<(&'a str, String)>,
     /// The states of clusters, where the server tells them.
     states: Option<Rows>,
+    /// The guards that are in force now.
+    in_force: Option<Vec<String>>,
 }
+
+/// The fields of a guard: few, and each says what it does.
+const GUARD: [&str; 6] = ["selector", "changes", "removals", "from", "until", "reason"];
+
+/// The heading of [`Columns::in_force`].
+const IN_FORCE: &str = "in force";
 
 impl<'a> Columns<'a> {
     pub(super) fn new(kind: &'a Kind, kinds: &'a Kinds) -> Columns<'a> {
@@ -29,6 +37,7 @@ impl<'a> Columns<'a> {
             kind,
             arrays: arrays.filter(|_| kind.name == CLUSTERS).collect(),
             states: None,
+            in_force: None,
         }
     }
 
@@ -38,10 +47,20 @@ impl<'a> Columns<'a> {
         Columns { states, ..self }
     }
 
+    /// The same columns, and which guards are in force.
+    #[must_use]
+    pub(super) fn with_in_force(self, in_force: Vec<String>) -> Columns<'a> {
+        Columns {
+            in_force: Some(in_force),
+            ..self
+        }
+    }
+
     pub(super) fn table(&self, found: &Value, wide: bool) -> Table {
         let fields = self.fields(wide);
         let states = self.states.iter().flat_map(|_| STATES.map(str::to_owned));
         let heading: Vec<String> = std::iter::once("id".to_owned())
+            .chain(self.in_force.iter().map(|_| IN_FORCE.to_owned()))
             .chain(states)
             .chain(fields.iter().map(|name| (*name).to_owned()))
             .chain(self.arrays.iter().map(|(_, plural)| plural.clone()))
@@ -56,8 +75,16 @@ impl<'a> Columns<'a> {
                 .iter()
                 .map(|(array, _)| plain(if wide { cell(&item[*array]) } else { count(array) }));
             let states = self.states.iter().flat_map(|states| state_cells(states, item));
+            let in_force = self
+                .in_force
+                .iter()
+                .map(|ids| match ids.iter().any(|id| item["id"] == id.as_str()) {
+                    true => ("yes".to_owned(), Tone::Attention),
+                    false => ("no".to_owned(), Tone::Quiet),
+                });
             table.row(
                 std::iter::once(plain(cell(&item["id"])))
+                    .chain(in_force)
                     .chain(states)
                     .chain(fields)
                     .chain(arrays),
@@ -71,6 +98,9 @@ impl<'a> Columns<'a> {
         // The name of a cluster is nearly always its id.
         let repeats_id = |name: &str| self.kind.name == CLUSTERS && name == "cluster_name";
         let fields = self.kind.fields.iter().filter(|field| !is_array(&field.name));
+        if self.kind.name == GUARDS {
+            return GUARD.to_vec();
+        }
         let fields = fields.filter(|field| {
             wide || (field.is_scalar() && field.required && !repeats_id(&field.name)) || field.name == "labels"
         });

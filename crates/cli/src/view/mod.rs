@@ -6,7 +6,7 @@ mod watch;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use fleet::kind::CLUSTERS;
+use fleet::kind::{CLUSTERS, GUARDS};
 use serde_json::Value;
 
 use self::columns::Columns;
@@ -116,11 +116,21 @@ pub(crate) fn show_list(
     let states = || Rows::of_clusters(session, selector.as_deref());
     let states = (kind.name == CLUSTERS && session.printer.is_table()).then(states);
     let columns = Columns::new(kind, session.kinds()?).with_states(states.flatten());
+    let columns = match kind.name == GUARDS && session.printer.is_table() {
+        true => columns.with_in_force(in_force(session)?),
+        false => columns,
+    };
     session.printer.print(
         &document(session, kind, &found),
         |wide| columns.table(&found, wide),
         || names(kind, &found),
     )
+}
+
+/// The ids of the guards that are in force now, by the clock of the server.
+fn in_force(session: &Session<'_>) -> Result<Vec<String>, Failure> {
+    let now = session.client.get(&format!("/{GUARDS}?at=now"))?;
+    Ok(items(&now).iter().map(|guard| text(&guard["id"]).to_owned()).collect())
 }
 
 /// Shows resources by name, also of several kinds. Those that exist are shown even if others do not.

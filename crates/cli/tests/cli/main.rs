@@ -11,6 +11,7 @@ mod documented;
 mod documents;
 mod every;
 mod fixture;
+mod guards;
 mod hints;
 mod identities;
 mod kinds;

@@ -9,6 +9,7 @@ mod catalog;
 mod crud;
 mod feed;
 mod fuzz;
+mod guards;
 mod identities;
 mod kinds;
 mod manifests;

@@ -15,7 +15,7 @@ use crate::args::complete::kind_names;
 use crate::args::given;
 use crate::error::Failure;
 use crate::kinds::Kinds;
-use crate::log::{Revisions, counts};
+use crate::log::{Revisions, counts, overrides};
 use crate::output::{Table, Tone};
 use crate::session::{Session, text};
 use crate::status::progress;
@@ -226,7 +226,9 @@ fn described(revision: &Value) -> String {
         let by = revision[name].as_u64()?;
         Some(format!("({word} {by})"))
     });
-    let parts: Vec<&str> = reason.into_iter().chain(reversed.as_deref()).collect();
+    let overrides = overrides(revision);
+    let marks = overrides.as_deref().into_iter().chain(reversed.as_deref());
+    let parts: Vec<&str> = reason.into_iter().chain(marks).collect();
     match parts.is_empty() {
         true => "-".to_owned(),
         false => parts.join(" "),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ChangesArgs, kind_name};
 use crate::error::Failure;
-use crate::log::{Feed, fields, name, tone};
+use crate::log::{Feed, fields, name, overrides, tone};
 use crate::output::{Table, Tone};
 use crate::session::{Session, text};
 
@@ -58,6 +58,15 @@ fn feed(session: &Session<'_>, args: &ChangesArgs) -> Result<Feed, Failure> {
     })
 }
 
+/// The reason, and the guards that were overridden.
+fn reason(record: &Value) -> String {
+    let reason = record["reason"].as_str().unwrap_or("-");
+    match overrides(record) {
+        Some(overrides) => format!("{reason} {overrides}"),
+        None => reason.to_owned(),
+    }
+}
+
 fn table(records: &[Value], wide: bool) -> Table {
     let mut heading = vec!["revision", "at", "actor", "action", "resource", "reason"];
     if wide {
@@ -72,7 +81,7 @@ fn table(records: &[Value], wide: bool) -> Table {
             plain(text(&record["actor"])),
             (text(&record["action"]).to_owned(), tone(record)),
             plain(&name(record)),
-            plain(record["reason"].as_str().unwrap_or("-")),
+            plain(&reason(record)),
         ];
         if wide {
             let changed: Vec<String> = fields(record).into_iter().map(|field| field.pointer).collect();

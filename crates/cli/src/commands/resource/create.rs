@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use fleet::diff::differences;
-use fleet::kind::CLUSTERS;
+use fleet::kind::{CLUSTERS, GUARDS};
 use serde_json::{Map, Value, json};
 
 use super::{Verb, id, id_arg, label, noun, write_args};
@@ -12,7 +12,7 @@ use crate::args::target::{Target, target_args};
 use crate::args::{WriteArgs, complete, switch};
 use crate::cli::family_name;
 use crate::client::{Conditions, Operation};
-use crate::confirm::note_restart;
+use crate::confirm::{NAMED_HELP, note_restart};
 use crate::error::{ApiError, Failure};
 use crate::kinds::{Field, Kind, Kinds};
 use crate::plan::whole::Objects;
@@ -26,12 +26,15 @@ pub(super) const VERB: Verb = Verb {
 
 fn command(command: Command, kind: &Kind, kinds: &Kinds) -> Option<Command> {
     let noun = noun(kind);
-    let fields = kind
-        .fields
-        .iter()
-        .map(|field| field_arg(field, is_required(kind, field)));
+    let fields = flagged(kind);
+    let fields = fields.iter().map(|field| field_arg(field, is_required(kind, field)));
     let update = switch("update", "Overwrite it if it exists and differs");
-    let command = write_args(command.arg(id_arg(kind)).args(fields).arg(update));
+    let mut command = write_args(command.arg(id_arg(kind)).args(fields).arg(update));
+    if kind.name == GUARDS {
+        let help = "Why the guard exists: writes that it refuses are told, and the audit log keeps it";
+        command = command.mut_arg("reason", |reason| reason.required(true).help(help));
+        command = command.after_help(format!("{NAMED_HELP}\n\n{GUARD_EXAMPLES}"));
+    }
     Some(match kind.references {
         Some(_) => target_args(
             command.about(format!(
@@ -42,6 +45,18 @@ fn command(command: Command, kind: &Kind, kinds: &Kinds) -> Option<Command> {
         None => assign_args(command.about(format!("Create a {noun}")), kinds),
     })
 }
+
+/// The fields that have a flag of their own. For the reason of a guard there is `--reason`, which is that of the change, too.
+fn flagged(kind: &Kind) -> Vec<Field> {
+    let is_reason = |field: &&Field| kind.name == GUARDS && field.name == "reason";
+    kind.fields.iter().filter(|field| !is_reason(field)).cloned().collect()
+}
+
+const GUARD_EXAMPLES: &str = "\
+Examples:
+  flux-resourceset-cli guard create freeze --selector environment=prod --changes 0 --from 2026-12-20T00:00:00Z \\
+    --until 2027-01-03T00:00:00Z --reason 'No changes to production over the holidays'
+  flux-resourceset-cli guard create small-steps --selector '*' --changes 100 --removals 5 --reason 'Use a rollout for more'";
 
 /// The name of a cluster defaults to its id.
 fn is_required(kind: &Kind, field: &Field) -> bool {
@@ -76,7 +91,7 @@ fn assign_args(mut command: Command, kinds: &Kinds) -> Command {
 }
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
-    let mut value = field_values(&kind.fields, matches);
+    let mut value = field_values(&flagged(kind), matches);
     value.insert("id".to_owned(), id(matches).into());
     if kind.name == CLUSTERS {
         value.entry("cluster_name").or_insert_with(|| id(matches).into());
@@ -91,6 +106,10 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
             }
         }
     }
+    let how = WriteArgs::read(matches)?;
+    if kind.name == GUARDS {
+        value.insert("reason".to_owned(), how.reason.clone().into());
+    }
     let target = kind.references.as_ref().and_then(|_| Target::find(matches));
     let wanted = Wanted {
         kind,
@@ -98,7 +117,7 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
         target,
         update: matches.get_flag("update"),
     };
-    wanted.ensure(session, &WriteArgs::read(matches)?)
+    wanted.ensure(session, &how)
 }
 
 /// A resource that should exist with these values, and be assigned to some clusters.

@@ -1,10 +1,11 @@
 //! `KIND list`.
 
 use clap::{Arg, ArgMatches, Args as _, Command};
-use fleet::kind::CLUSTERS;
+use fleet::kind::{CLUSTERS, GUARDS};
 
 use super::Verb;
 use crate::args::fields::trimmed;
+use crate::args::given;
 use crate::args::target::selector_arg;
 use crate::error::Failure;
 use crate::kinds::{Kind, Kinds, free_flag};
@@ -24,6 +25,10 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
         command = command.arg(selector_arg(
             "Only clusters that match: environment=dev, 'team in (a,b)', !canary",
         ));
+    }
+    if kind.name == GUARDS {
+        let at = Arg::new("at").long("at").value_name("TIME").value_parser(given);
+        command = command.arg(at.help("Only guards that are in force at this time: 2026-12-24T00:00:00Z, or now"));
     }
     for (name, description) in &kind.filters {
         let filter = Arg::new(format!("filter:{name}")).long(free_flag(name.replace('_', "-")));
@@ -55,6 +60,9 @@ fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), F
     }
     if kind.name == CLUSTERS {
         parameters.push(("selector", matches.get_one::<String>("selector").cloned()));
+    }
+    if kind.name == GUARDS {
+        parameters.push(("at", matches.get_one::<String>("at").cloned()));
     }
     for name in ["limit", "offset"] {
         parameters.push((name, matches.get_one::<u64>(name).map(u64::to_string)));
