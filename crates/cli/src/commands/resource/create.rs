@@ -42,7 +42,8 @@ fn command(command: Command, kind: &Kind, kinds: &Kinds) -> Option<Command> {
             )),
             false,
         ),
-        None => assign_args(command.about(format!("Create a {noun}")), kinds),
+        None if kind.name == CLUSTERS => assign_args(command.about(format!("Create a {noun}")), kinds),
+        None => command.about(format!("Create a {noun}")),
     })
 }
 
@@ -54,9 +55,9 @@ fn flagged(kind: &Kind) -> Vec<Field> {
 
 const GUARD_EXAMPLES: &str = "\
 Examples:
-  flux-resourceset-cli guard create freeze --selector environment=prod --changes 0 --from 2026-12-20T00:00:00Z \\
-    --until 2027-01-03T00:00:00Z --reason 'No changes to production over the holidays'
-  flux-resourceset-cli guard create small-steps --selector '*' --changes 100 --removals 5 --reason 'Use a rollout for more'";
+  flux-resourceset-cli guard create freeze --selector environment=prod --changes 0 --reason holidays
+  flux-resourceset-cli guard create steps --selector '*' --changes 9 --removals 0 --reason steps
+  flux-resourceset-cli guard update freeze --until 2027-01-03T00:00:00Z";
 
 /// The name of a cluster defaults to its id.
 fn is_required(kind: &Kind, field: &Field) -> bool {
