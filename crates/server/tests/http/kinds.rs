@@ -260,6 +260,7 @@ async fn the_list_of_kinds_says_how_each_is_called() {
                 "rolebindings",
                 "built-in"
             ],
+            ["rollouts", "rollout", "rollout", null, null, "built-in"],
         ])
     );
     for kind in &kinds {

@@ -21,6 +21,7 @@ mod problems;
 mod profiles;
 mod reads;
 mod revisions;
+mod rollouts;
 mod safety;
 mod status;
 mod support;

@@ -29,26 +29,23 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The share of time that this may take.
 const REST: u32 = 4;
 
-/// What the driver remembers. All of it may be lost: then a soak starts again.
+/// What moves rollouts. All that it remembers may be lost: then a soak starts again.
 #[derive(Debug, Default)]
-struct Memory {
-    /// Since when a gate has had enough, and the version of the rollout that it was.
-    enough: HashMap<Arc<str>, (Option<usize>, Moment)>,
+pub struct Driver {
+    /// Since when a gate has had enough, and the wave that it was.
+    enough: HashMap<Arc<str>, (usize, Moment)>,
     /// The fleet right after a promotion, for clusters that joined later.
     fleets: HashMap<(Arc<str>, usize), Arc<Fleet>>,
-    /// How many times the store turned out to have another history.
-    histories: u64,
+    /// How many times the store turned out to have another history. None: not looked at yet.
+    histories: Option<u64>,
 }
 
 /// Moves rollouts until the server stops.
 pub async fn drive(app: Arc<App>) {
-    let mut memory = Memory {
-        histories: app.metrics.histories.get(),
-        ..Memory::default()
-    };
+    let mut driver = Driver::default();
     loop {
         let begun = Instant::now();
-        memory = app.clone().drive_once(memory).await;
+        driver = driver.look(&app).await;
         let rest = (begun.elapsed() * REST).clamp(EVERY, 60 * EVERY);
         tokio::select! {
             () = tokio::time::sleep(rest) => {}
@@ -65,40 +62,43 @@ struct Due {
     reason: String,
 }
 
-impl App {
-    async fn drive_once(self: Arc<Self>, mut memory: Memory) -> Memory {
-        let fleet = self.fleet();
-        self.show_rollouts_in_metrics(&fleet);
-        let is_running = |rollout: &&Arc<Rollout>| rollout.state == State::Running;
-        if fleet.damage().is_some() || !fleet.rollouts().running().any(|rollout| is_running(&rollout)) {
-            memory.histories = self.metrics.histories.get();
-            return memory;
+impl Driver {
+    /// Looks at every rollout once, and takes the steps that are due.
+    pub async fn look(mut self, app: &Arc<App>) -> Driver {
+        let fleet = app.fleet();
+        app.show_rollouts_in_metrics(&fleet);
+        let mut running = fleet.rollouts().running();
+        if fleet.damage().is_some() || !running.any(|rollout| rollout.state == State::Running) {
+            return Driver {
+                histories: Some(app.metrics.histories.get()),
+                ..Driver::default()
+            };
         }
-        let looked = self.read(Class::Plan, move |app, turn| {
-            let due = app.due_steps(turn, &mut memory);
-            (due, memory)
+        let looked = app.read(Class::Plan, move |app, turn| {
+            let due = self.due_steps(app, turn);
+            (due, self)
         });
-        let (due, memory) = match looked.await {
+        let (due, driver) = match looked.await {
             Ok(looked) => looked,
             Err(stop) => {
                 warn!(?stop, "rollouts could not be looked at");
-                return Memory {
-                    histories: self.metrics.histories.get(),
-                    ..Memory::default()
-                };
+                return Driver::default();
             }
         };
         for due in due {
-            self.take(due).await;
+            app.take_step(due).await;
         }
-        memory
+        driver
     }
 
     /// The steps that are due.
-    fn due_steps(&self, turn: &Turn, memory: &mut Memory) -> Vec<Due> {
-        let judge = self.judge();
-        let histories = self.metrics.histories.get();
-        let is_other_history = std::mem::replace(&mut memory.histories, histories) != histories;
+    fn due_steps(&mut self, app: &App, turn: &Turn) -> Vec<Due> {
+        let judge = app.judge();
+        let histories = app.metrics.histories.get();
+        let is_other_history = self
+            .histories
+            .replace(histories)
+            .is_some_and(|known| known != histories);
         let running: Vec<_> = judge
             .fleet
             .rollouts()
@@ -107,8 +107,8 @@ impl App {
             .cloned()
             .collect();
         let is_running = |id: &str| running.iter().any(|rollout| &**rollout.id() == id);
-        memory.enough.retain(|id, _| is_running(id));
-        memory.fleets.retain(|(id, _), _| is_running(id));
+        self.enough.retain(|id, _| is_running(id));
+        self.fleets.retain(|(id, _), _| is_running(id));
         let mut due = Vec::new();
         for rollout in &running {
             let step = match is_other_history {
@@ -116,7 +116,7 @@ impl App {
                     let why = "the store has another history than the one that this rollout went out with: check it, then resume";
                     Ok(Some((Step::Halt(why.into()), why.to_owned())))
                 }
-                false => self.due_step(turn, &judge, rollout, memory),
+                false => self.due_step(app, turn, &judge, rollout),
             };
             match step {
                 Ok(Some((step, reason))) => due.push(Due {
@@ -133,17 +133,17 @@ impl App {
 
     /// The step of one rollout that is due, and why.
     fn due_step(
-        &self,
+        &mut self,
+        app: &App,
         turn: &Turn,
         judge: &Judge,
         rollout: &Arc<Rollout>,
-        memory: &mut Memory,
     ) -> Result<Option<(Step, String)>, ReadError> {
         let (verdict, reason) = match rollout.wave {
             None => (Verdict::Passed, "the first wave".to_owned()),
-            Some(wave) => self.judge_gate(turn, judge, rollout, wave, memory)?,
+            Some(wave) => self.judge_gate(app, turn, judge, rollout, wave)?,
         };
-        self.say(rollout, words(&verdict));
+        app.say(rollout, words(&verdict));
         let next = rollout.next_wave();
         Ok(match verdict {
             Verdict::Waits(_) => None,
@@ -153,7 +153,7 @@ impl App {
             }),
             Verdict::Passed => match next {
                 Some(wave) if rollout.must_approve(wave) => {
-                    self.say(rollout, Some(format!("waits for approval of {}", wave.name)));
+                    app.say(rollout, Some(format!("waits for approval of {}", wave.name)));
                     let waiting = format!("approval/{}", wave.name);
                     let is_said = rollout.waiting_for.as_deref() == Some(&*waiting);
                     (!is_said).then_some((Step::Wait(waiting), reason))
@@ -166,28 +166,25 @@ impl App {
 
     /// What the gate of the promoted waves says, and the counts in words.
     fn judge_gate(
-        &self,
+        &mut self,
+        app: &App,
         turn: &Turn,
         judge: &Judge,
         rollout: &Arc<Rollout>,
         wave: usize,
-        memory: &mut Memory,
     ) -> Result<(Verdict, String), ReadError> {
-        let members = self.members(judge, rollout)?;
-        let members = self.present(turn, judge, rollout, &members, memory);
-        let counts = promoted(&self.waves(judge, rollout, &members));
+        let members = app.members(judge, rollout)?;
+        let members = self.present(app, turn, judge, rollout, &members);
+        let counts = promoted(&app.waves(judge, rollout, &members));
         let enough_since = match rollout.gate.has_enough(&counts) {
             false => {
-                memory.enough.remove(rollout.id());
+                self.enough.remove(rollout.id());
                 None
             }
             true => {
-                let known = memory
-                    .enough
-                    .entry(rollout.id().clone())
-                    .or_insert((Some(wave), judge.now));
-                if known.0 != Some(wave) {
-                    *known = (Some(wave), judge.now);
+                let known = self.enough.entry(rollout.id().clone()).or_insert((wave, judge.now));
+                if known.0 != wave {
+                    *known = (wave, judge.now);
                 }
                 Some(known.1)
             }
@@ -203,12 +200,12 @@ impl App {
 
     /// Leaves out the clusters that joined after their wave was promoted.
     fn present(
-        &self,
+        &mut self,
+        app: &App,
         turn: &Turn,
         judge: &Judge,
         rollout: &Arc<Rollout>,
         members: &Arc<Members>,
-        memory: &mut Memory,
     ) -> Arc<Members> {
         let changed = judge.fleet.clusters_changed().revision;
         let mut then: HashMap<usize, Arc<Fleet>> = HashMap::new();
@@ -217,16 +214,16 @@ impl App {
                 continue;
             };
             let key = (rollout.id().clone(), wave);
-            if !memory.fleets.contains_key(&key) {
-                match self.fleet_at(turn, revision) {
+            if !self.fleets.contains_key(&key) {
+                match app.fleet_at(turn, revision) {
                     Ok(fleet) => {
-                        memory.fleets.insert(key.clone(), fleet);
+                        self.fleets.insert(key.clone(), fleet);
                     }
                     // Compacted, or another history: everyone counts.
                     Err(error) => warn!(rollout = %rollout.id(), ?error, "who joined since the promotion is not known"),
                 }
             }
-            if let Some(fleet) = memory.fleets.get(&key) {
+            if let Some(fleet) = self.fleets.get(&key) {
                 then.insert(wave, fleet.clone());
             }
         }
@@ -238,7 +235,9 @@ impl App {
             })),
         }
     }
+}
 
+impl App {
     fn show_rollouts_in_metrics(&self, fleet: &Fleet) {
         let mut counts: HashMap<RolloutLabels, i64> = HashMap::new();
         for rollout in fleet.rollouts().running() {
@@ -267,7 +266,7 @@ impl App {
     }
 
     /// Takes a step. What a guard refuses waits; what removes more than was confirmed halts.
-    async fn take(&self, due: Due) {
+    async fn take_step(&self, due: Due) {
         let Due { rollout, step, reason } = due;
         let refusal = match self.write_step(&rollout, &step, reason, rollout.document.etag).await {
             Ok(()) => {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use fleet::rollout::{Counts, Rollout, Verdict};
 use fleet::status::State;
 
-pub use self::driver::drive;
+pub use self::driver::{Driver, drive};
 use self::members::{Affected, Members};
 pub use self::plan::{RolloutPlan, plans};
 use super::App;
