@@ -234,6 +234,40 @@ impl Fleet {
         Ok(serde_json::from_str(&reply.body_mut().read_to_string()?)?)
     }
 
+    /// Polls as the Flux of a cluster that is only simulated does.
+    pub(crate) fn poll(&self, dns: &str, path: &str) -> Result<Value> {
+        let path = format!("/api/v2/flux/clusters/{dns}/{path}?marked=true");
+        let mut reply = self
+            .agent
+            .get(format!("{}{path}", self.write_url()))
+            .header("Authorization", format!("Bearer {READ_TOKEN}"))
+            .header("User-Agent", "flux-operator/simulated")
+            .call()
+            .map_err(|error| format!("GET {path}: {error}"))?;
+        Ok(serde_json::from_str(&reply.body_mut().read_to_string()?)?)
+    }
+
+    /// Sends something as an operator.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<()> {
+        self.confirmed(path, body, None)
+    }
+
+    /// The same, with the number of clusters that may lose something.
+    pub(crate) fn confirmed(&self, path: &str, body: &Value, removals: Option<usize>) -> Result<()> {
+        let mut request = self
+            .agent
+            .post(format!("{}{path}", self.write_url()))
+            .header("Authorization", format!("Bearer {WRITE_TOKEN}"))
+            .header("Content-Type", "application/json");
+        if let Some(count) = removals {
+            request = request.header("X-Confirm-Removals", count.to_string());
+        }
+        request
+            .send(body.to_string())
+            .map_err(|error| format!("POST {path}: {error}"))?;
+        Ok(())
+    }
+
     /// A file for a command to read, which runs in the same folder.
     pub(crate) fn file(&self, name: &str, text: &str) -> Result<()> {
         Ok(fs::write(self.work.join(name), text)?)

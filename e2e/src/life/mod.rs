@@ -10,6 +10,7 @@ mod look;
 mod registration;
 mod registries;
 mod roads;
+mod rollouts;
 mod status;
 mod together;
 mod trouble;
@@ -30,6 +31,7 @@ pub(crate) fn live(story: &mut Story, world: &mut World) -> Result<()> {
     registration::registration(story, world)?;
     status::status(story, world)?;
     status::left(world, &mut bare)?;
+    rollouts::rollouts(story, world)?;
     changes::patch(story, world)?;
     changes::any_value(story, world)?;
     changes::many(story, world)?;

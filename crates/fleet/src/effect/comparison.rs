@@ -159,6 +159,26 @@ impl<'a> Comparison<'a> {
         comparison.found.into_values()
     }
 
+    /// The effect of a move of rollouts on some clusters, sorted by id.
+    pub(super) fn among(
+        before: &'a Fleet,
+        after: &'a Fleet,
+        changes: &[Change],
+        clusters: &[Arc<str>],
+    ) -> impl Iterator<Item = ClusterEffect> + use<> {
+        let mut comparison = Comparison {
+            before,
+            after,
+            detail: Detail::Full,
+            same_catalog: false,
+            found: BTreeMap::new(),
+        };
+        let mut placed = Placed::new(before, after, Detail::Full);
+        placed.definitions = Concerned::definitions(before, after, changes);
+        comparison.compare_placed(placed, clusters, &BTreeSet::new());
+        comparison.found.into_values()
+    }
+
     /// The same with rollouts: a changed definition or profile, or a promotion, is for some clusters and not for others.
     fn run_with_rollouts(&mut self, changes: &[Change], names: &BTreeSet<Arc<str>>) {
         for dns in names {

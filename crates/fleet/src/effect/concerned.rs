@@ -22,6 +22,14 @@ pub(super) struct Concerned {
 }
 
 impl Concerned {
+    /// The definitions that a move of rollouts concerns.
+    pub(super) fn definitions(before: &Fleet, after: &Fleet, changes: &[Change]) -> BTreeSet<Key> {
+        let moved = changes.iter().filter(|change| &*change.kind == ROLLOUTS);
+        let patches = moved.flat_map(|change| moved_patches(before, after, &change.id));
+        let definitions = patches.filter(|patch| &*patch.kind != PROFILES);
+        definitions.map(|patch| (patch.kind, patch.id)).collect()
+    }
+
     pub(super) fn of(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Concerned {
         let mut clusters = ClusterSets::default();
         let mut definitions = BTreeSet::new();
@@ -32,7 +40,7 @@ impl Concerned {
                     profiles.insert(change.id.clone());
                 }
                 ROLLOUTS => {
-                    for patch in moved(before, after, &change.id) {
+                    for patch in moved_patches(before, after, &change.id) {
                         match &*patch.kind {
                             PROFILES => profiles.insert(patch.id.clone()),
                             _ => definitions.insert((patch.kind.clone(), patch.id.clone())),
@@ -64,7 +72,7 @@ impl Concerned {
 }
 
 /// The patches of a rollout, if a cluster may be promoted in it after a change and was not before, or the reverse.
-fn moved(before: &Fleet, after: &Fleet, id: &str) -> Vec<Patch> {
+fn moved_patches(before: &Fleet, after: &Fleet, id: &str) -> Vec<Patch> {
     let promotes = |fleet: &Fleet| {
         let rollout = fleet.rollouts().get(id)?;
         rollout.is_active().then(|| rollout.clone())

@@ -132,6 +132,15 @@ impl Effect {
         Effect::compare(before, after, changes, Detail::Losses)
     }
 
+    /// What a move of rollouts does to some clusters, sorted by id.
+    pub(crate) fn among(before: &Fleet, after: &Fleet, changes: &[Change], clusters: &[Arc<str>]) -> Effect {
+        let found = Comparison::among(before, after, changes, clusters);
+        Effect {
+            clusters: found.filter(|cluster| !cluster.inputs.is_empty()).collect(),
+            ..Effect::default()
+        }
+    }
+
     fn compare(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Effect {
         let clusters = Comparison::run(before, after, changes, detail);
         let clusters = clusters.into_iter().filter(|cluster| match detail {

@@ -227,6 +227,13 @@ impl Active {
         promoted
     }
 
+    /// Identifies the documents that a rollout patches, as it patches them. 0: it does not run.
+    pub fn documents_of(&self, rollout: &str) -> u64 {
+        let mut all = self.rollouts.iter().zip(&self.patched);
+        all.find(|((one, _), _)| &**one.id() == rollout)
+            .map_or(0, |(_, stamp)| *stamp)
+    }
+
     /// The position of the wave that a cluster is in.
     pub fn wave_of(&self, rollout: &str, cluster: &Cluster) -> Option<usize> {
         let mut all = self.rollouts.iter();

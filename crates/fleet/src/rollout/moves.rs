@@ -100,7 +100,8 @@ impl Fleet {
 
 impl Fleet {
     /// What a rollout changes for each cluster that it affects, promoted or not. Clusters that override what it changes are not in it.
-    pub fn rollout_effect(&self, id: &Arc<str>) -> Result<Effect, String> {
+    /// With `among`: only those of these clusters, which are sorted.
+    pub fn rollout_effect(&self, id: &Arc<str>, among: Option<&[Arc<str>]>) -> Result<Effect, String> {
         let rollout = self.rollouts().get(id).ok_or("there is no such rollout")?;
         let body = Some(rollout.document.body.clone());
         let moved = Change {
@@ -116,7 +117,10 @@ impl Fleet {
             self.with_wave([id], Wanted::Nobody)?,
             self.with_wave([id], Wanted::Everyone)?,
         );
-        Ok(Effect::of(&before, &after, &[moved]))
+        Ok(match among {
+            None => Effect::of(&before, &after, &[moved]),
+            Some(clusters) => Effect::among(&before, &after, &[moved], clusters),
+        })
     }
 }
 

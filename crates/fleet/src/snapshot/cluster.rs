@@ -97,6 +97,12 @@ impl Cluster {
         &self.head
     }
 
+    /// Whether both have the same document and the same profiles, whatever their replies.
+    pub fn is_same(&self, other: &Cluster) -> bool {
+        let address = |cluster: &Cluster| cluster.baseline.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.head, &other.head) && address(self) == address(other)
+    }
+
     pub fn document(&self) -> &Document {
         &self.head.document
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Draft, Fault, Rules};
 use crate::inputs::reference_id;
-use crate::kind::{Kind, PROFILES, ROLLOUTS};
+use crate::kind::{KINDS, Kind, PROFILES, ROLLOUTS};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch::{self, Form};
 use crate::refusal::{Reason, Refusal, Violation, segment};
@@ -307,12 +307,19 @@ impl Draft<'_> {
         refusal
     }
 
-    /// Whether a write can change what becomes of rollouts that run.
+    /// Whether a write can change what becomes of rollouts that run: it starts one, or changes what they are made of. A promotion does
+    /// not, and must not take longer in a larger fleet.
     pub(super) fn concerns_rollouts(&self) -> bool {
-        let is_shared = |kind: &str| {
-            [PROFILES, ROLLOUTS, crate::kind::KINDS].contains(&kind) || self.now().definitions(kind).is_some()
+        let is_started = |id: &str| {
+            let before = self.base.rollouts().get(id);
+            before.is_none_or(|before| !before.is_active())
         };
-        self.now().rollouts().running().next().is_some() && self.touched.keys().any(|(kind, _)| is_shared(kind))
+        let concerns = |(kind, id): &(Arc<str>, Arc<str>)| match &**kind {
+            ROLLOUTS => is_started(id),
+            PROFILES | KINDS => true,
+            kind => self.now().definitions(kind).is_some(),
+        };
+        self.now().rollouts().running().next().is_some() && self.touched.keys().any(concerns)
     }
 
     /// Checks that every rollout that runs can be completed, each alone and all of them: what they make of the shared documents must

@@ -21,13 +21,13 @@ use crate::story::Story;
 use crate::world::World;
 
 /// The component of these chapters.
-const SHOP: &str = "shop";
+pub(super) const SHOP: &str = "shop";
 /// A version that is as it should be,
 const FIRST: &str = "1.0.0";
 /// one whose template fails,
 const BROKEN: &str = "1.0.1";
 /// what Helm says then,
-const COMPLAINT: &str = "shop needs a database";
+pub(super) const COMPLAINT: &str = "shop needs a database";
 /// one that repairs it,
 const REPAIRED: &str = "1.0.2";
 /// one that is slow: its Deployment becomes ready when the test says so,

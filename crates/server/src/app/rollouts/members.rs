@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::effect::ListEffect;
-use fleet::log::{Head, Revision};
+use fleet::log::Revision;
 use fleet::rollout::Rollout;
 
 /// A cluster that a rollout affects.
@@ -20,59 +20,87 @@ pub(super) struct Affected {
 /// Path, and the inputs that are new or other; none if something is removed.
 pub(super) type Inputs = Vec<(Arc<str>, BTreeSet<String>)>;
 
-/// The clusters of a rollout at one revision.
+/// The clusters of a rollout. Most of it stays as it is when the fleet changes.
 #[derive(Debug)]
 pub(super) struct Members {
-    at: Head,
+    fleet: Arc<Fleet>,
+    /// Identifies the documents that the rollout patches.
+    documents: u64,
     counts: Vec<usize>,
+    /// Sorted by id.
     affected: Vec<Affected>,
 }
 
 impl Members {
-    pub(super) fn of(fleet: &Fleet, rollout: &Arc<Rollout>) -> Result<Members, String> {
+    /// Who is in which wave now. `known` is what was found before.
+    pub(super) fn of(fleet: &Arc<Fleet>, rollout: &Arc<Rollout>, known: Option<&Members>) -> Result<Members, String> {
         let mut counts = vec![0; rollout.waves.len()];
         let last = counts.len().saturating_sub(1);
         // One that ended has its last wave promoted, or none: what it did is in the log.
         let Some(active) = fleet.rollouts().active().filter(|_| rollout.is_active()) else {
             counts[last] = fleet.clusters().len();
             return Ok(Members {
-                at: fleet.head(),
+                fleet: fleet.clone(),
+                documents: 0,
                 counts,
                 affected: Vec::new(),
             });
         };
+        let documents = active.documents_of(rollout.id());
+        let known = known.filter(|known| known.is_comparable(fleet, documents));
+        let mut affected: Vec<Affected> = Vec::new();
+        let mut changed: Vec<Arc<str>> = Vec::new();
         let mut waves = HashMap::new();
+        let mut before = known.map_or(&[][..], |known| &known.affected).iter().peekable();
         for (id, cluster) in fleet.clusters() {
             let wave = active.wave_of(rollout.id(), cluster).unwrap_or(last);
             counts[wave] += 1;
-            waves.insert(id.clone(), wave);
+            while before.next_if(|one| one.id < *id).is_some() {}
+            let was = before.next_if(|one| one.id == *id);
+            let then = known.and_then(|known| known.fleet.cluster(id));
+            match then.is_some_and(|then| then.is_same(cluster)) {
+                true => affected.extend(was.map(|one| Affected {
+                    id: id.clone(),
+                    wave,
+                    inputs: one.inputs.clone(),
+                })),
+                false => {
+                    changed.push(id.clone());
+                    waves.insert(id.clone(), wave);
+                }
+            }
         }
-        let mut shared: HashMap<Vec<(usize, usize)>, Arc<Inputs>> = HashMap::new();
-        let effect = fleet.rollout_effect(rollout.id())?;
-        let affected = effect.clusters.into_iter().filter(|cluster| !cluster.inputs.is_empty());
-        let affected = affected.filter_map(|cluster| {
-            let key = cluster
-                .inputs
-                .iter()
-                .map(|(path, list)| (path.as_ptr().addr(), Arc::as_ptr(list).addr()));
-            let inputs = shared
-                .entry(key.collect())
-                .or_insert_with(|| Arc::new(inputs(&cluster.inputs)));
-            Some(Affected {
-                wave: *waves.get(&cluster.id)?,
-                inputs: inputs.clone(),
-                id: cluster.id,
-            })
-        });
+        let found = find(fleet, rollout, &changed, &waves)?;
+        let was_empty = affected.is_empty();
+        affected.extend(found);
+        if !was_empty {
+            affected.sort_by(|one, other| one.id.cmp(&other.id));
+        }
         Ok(Members {
-            at: fleet.head(),
+            fleet: fleet.clone(),
+            documents,
             counts,
-            affected: affected.collect(),
+            affected,
         })
     }
 
+    /// Whether what is known of clusters that stay the same is still so.
+    fn is_comparable(&self, fleet: &Fleet, documents: u64) -> bool {
+        let same_profiles = || {
+            let all = |fleet: &Fleet| {
+                fleet
+                    .profiles()
+                    .iter()
+                    .map(|profile| profile.document.etag)
+                    .collect::<Vec<_>>()
+            };
+            all(&self.fleet) == all(fleet)
+        };
+        self.documents == documents && Arc::ptr_eq(self.fleet.kinds(), fleet.kinds()) && same_profiles()
+    }
+
     pub(super) fn is_of(&self, fleet: &Fleet) -> bool {
-        self.at == fleet.head()
+        self.fleet.head() == fleet.head()
     }
 
     /// How many clusters are in a wave.
@@ -93,11 +121,43 @@ impl Members {
             inputs: one.inputs.clone(),
         });
         Members {
-            at: self.at,
+            fleet: self.fleet.clone(),
+            documents: self.documents,
             counts: self.counts.clone(),
             affected: affected.collect(),
         }
     }
+}
+
+/// What the rollout changes for some clusters.
+fn find(
+    fleet: &Fleet,
+    rollout: &Rollout,
+    clusters: &[Arc<str>],
+    waves: &HashMap<Arc<str>, usize>,
+) -> Result<Vec<Affected>, String> {
+    if clusters.is_empty() {
+        return Ok(Vec::new());
+    }
+    let among = (clusters.len() < fleet.clusters().len()).then_some(clusters);
+    let effect = fleet.rollout_effect(rollout.id(), among)?;
+    let mut shared: HashMap<Vec<(Arc<str>, usize)>, Arc<Inputs>> = HashMap::new();
+    let affected = effect.clusters.iter().filter(|cluster| !cluster.inputs.is_empty());
+    let affected = affected.filter_map(|cluster| {
+        let key = cluster
+            .inputs
+            .iter()
+            .map(|(path, list)| (path.clone(), Arc::as_ptr(list).addr()));
+        let inputs = shared
+            .entry(key.collect())
+            .or_insert_with(|| Arc::new(inputs(&cluster.inputs)));
+        Some(Affected {
+            wave: *waves.get(&cluster.id)?,
+            inputs: inputs.clone(),
+            id: cluster.id.clone(),
+        })
+    });
+    Ok(affected.collect())
 }
 
 fn inputs(lists: &[(Arc<str>, Arc<ListEffect>)]) -> Inputs {

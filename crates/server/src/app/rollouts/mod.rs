@@ -83,11 +83,17 @@ impl App {
     fn members(&self, judge: &Judge, rollout: &Arc<Rollout>) -> Result<Arc<Members>, ReadError> {
         let lock = || self.rollouts.members.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(rollout.id()).cloned();
-        if let Some(known) = known.filter(|known| known.is_of(&judge.fleet)) {
-            return Ok(known);
+        if let Some(known) = known.as_ref().filter(|known| known.is_of(&judge.fleet)) {
+            return Ok(known.clone());
         }
-        let members = Arc::new(Members::of(&judge.fleet, rollout).map_err(|_| ReadError::Internal)?);
-        lock().insert(rollout.id().clone(), members.clone());
+        let members = Members::of(&judge.fleet, rollout, known.as_deref()).map_err(|_| ReadError::Internal)?;
+        let members = Arc::new(members);
+        let is_active = |id: &str| judge.fleet.rollouts().get(id).is_some_and(|rollout| rollout.is_active());
+        let mut all = lock();
+        all.retain(|id, _| is_active(id));
+        if rollout.is_active() {
+            all.insert(rollout.id().clone(), members.clone());
+        }
         Ok(members)
     }
 
