@@ -142,7 +142,7 @@ fn count(process: &Process, text: &str) -> usize {
     process.log().iter().filter(|line| line.contains(text)).count()
 }
 
-/// Writes of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision, undos.
+/// Writes of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision, undos, an overridden guard.
 #[track_caller]
 fn write_everything(writer: &Client) {
     let quota = json!({"kind": "quotas", "apiVersion": "v1", "schema": {"type": "object", "required": ["id"],
@@ -161,6 +161,18 @@ fn write_everything(writer: &Client) {
     let renamed = renamed.expect(200).revision();
     writer.post("/rollback", &json!({"undo": renamed})).expect(200);
     writer.post("/rollback", &json!({"redo": renamed})).expect(200);
+    let guard = json!({"id": "freeze", "selector": "id=c-1", "changes": 0, "reason": "a freeze"});
+    writer.post("/guards", &guard).expect(201);
+    let tag = json!({"cpu": "3"}).to_string();
+    let reason = ("x-change-reason", "in spite of it");
+    writer
+        .send("PATCH", "/quotas/small", &[reason], tag.as_bytes())
+        .expect(409);
+    let overriding = [reason, ("x-override-guard", "freeze")];
+    writer
+        .send("PATCH", "/quotas/small", &overriding, tag.as_bytes())
+        .expect(200);
+    writer.delete("/guards/freeze").expect(204);
 }
 
 #[test]
