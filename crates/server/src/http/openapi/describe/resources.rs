@@ -37,7 +37,7 @@ pub fn list(kind: &Kind) -> Operation {
     }
     if name == GUARDS {
         let description = "Only guards that are in force at this time: RFC 3339, or `now`.";
-        let time = json!({"type": "string", "anyOf": [{"format": "date-time"}, {"enum": ["now"]}]});
+        let time = json!({"type": "string", "example": "2026-12-24T00:00:00Z"});
         list = list.query("at", description, time);
     }
     let items = array(reference(&kind.singular));
