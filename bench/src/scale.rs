@@ -21,7 +21,7 @@ const WRITES: usize = 500;
 const EVERYWHERE: &str = "/platform_components/component-00";
 
 /// What is measured, in the order of the table.
-const FIGURES: [&str; 19] = [
+const FIGURES: [&str; 28] = [
     "import",
     "documents per second",
     "database",
@@ -33,6 +33,15 @@ const FIGURES: [&str; 19] = [
     "plan of a change to every cluster",
     "the change itself",
     "ten clusters by a label",
+    "polls that were polled before, per second",
+    "p99 of such a poll",
+    "start of a rollout to every cluster",
+    "promotion of a tenth of them",
+    "p99 of polls during it",
+    "polls per second while the rollout runs",
+    "p99 of such a poll",
+    "status of the rollout, with its gate",
+    "its completion",
     "with 50 profiles: start, until ready",
     "memory then, more per cluster",
     "polls per second, 64 at a time",
@@ -92,6 +101,9 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
     let selected = "/clusters?selector=region%3Deu-west,wave%3D7&limit=10";
     let selected = timed(&mut client, &request("GET", selected, "")).await?;
 
+    eprintln!("{size} clusters: a rollout");
+    let rolled = Rolled::measure(&server, &fleet).await?;
+
     eprintln!("{size} clusters: with profiles");
     timed(&mut client, &request("POST", "/batch", &profiles())).await?;
     drop(client);
@@ -111,6 +123,15 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
         milliseconds(plan),
         milliseconds(written),
         milliseconds(selected),
+        format!("{:.0}", rolled.before.per_second),
+        milliseconds(rolled.before.p99),
+        milliseconds(rolled.start),
+        milliseconds(rolled.promotion),
+        milliseconds(rolled.during.p99),
+        format!("{:.0}", rolled.active.per_second),
+        milliseconds(rolled.active.p99),
+        milliseconds(rolled.status),
+        milliseconds(rolled.completion),
         seconds(profiled.start),
         format!("{} B", profiled.bytes_per_cluster),
         format!("{:.0}", profiled.polls.per_second),
@@ -148,6 +169,72 @@ async fn median(client: &mut Client, fleet: &Fleet, write: impl Fn(&Cluster, u64
     }
     times.sort_unstable();
     Ok(times[times.len() / 2])
+}
+
+/// The figures of a rollout.
+struct Rolled {
+    before: Tally,
+    start: Duration,
+    promotion: Duration,
+    during: Tally,
+    active: Tally,
+    status: Duration,
+    completion: Duration,
+}
+
+impl Rolled {
+    async fn measure(server: &Server, fleet: &Fleet) -> Result<Rolled> {
+        polls(fleet, server).await?;
+        let before = polls(fleet, server).await?;
+        let mut client = Client::new(server.addr, 0);
+        // Nobody is in the first wave, so that the second one is promoted when the load runs.
+        let rollout = r#"{"id":"scale","operations":[{"op":"merge","kind":"platform_components","id":"component-00","value":{"oci_tag":"v9.9.10"}}],
+            "waves":[{"name":"none","selector":"id=nobody"},{"name":"tenth","percent":10},{"name":"rest"}],"gate":{"converged":"100%"}}"#;
+        let begun = Instant::now();
+        let reply = client.send(&request("POST", "/rollouts", rollout)).await?;
+        if reply.status != 201 {
+            return Err(format!("status {}: {}", reply.status, String::from_utf8_lossy(&reply.body)).into());
+        }
+        let start = begun.elapsed();
+        timed(&mut client, &request("POST", "/rollouts/scale/pause", "{}")).await?;
+        if !is_promoted(&mut client, "none").await? {
+            timed(&mut client, &request("POST", "/rollouts/scale/promote", "{}")).await?;
+        }
+        let loaded = polls(fleet, server);
+        let promoted = async {
+            tokio::time::sleep(POLLS / 4).await;
+            timed(
+                &mut Client::new(server.addr, 1),
+                &request("POST", "/rollouts/scale/promote", "{}"),
+            )
+            .await
+        };
+        let (during, promotion) = tokio::join!(loaded, promoted);
+        let (during, promotion) = (during?, promotion?);
+        polls(fleet, server).await?;
+        let active = polls(fleet, server).await?;
+        let get = request("GET", "/rollouts/scale/status", "");
+        // The first one also finds out whom the rollout affects.
+        timed(&mut client, &get).await?;
+        let status = timed(&mut client, &get).await?;
+        let completion = timed(&mut client, &request("POST", "/rollouts/scale/complete", "{}")).await?;
+        Ok(Rolled {
+            before,
+            start,
+            promotion,
+            during,
+            active,
+            status,
+            completion,
+        })
+    }
+}
+
+/// Whether a wave was promoted last.
+async fn is_promoted(client: &mut Client, wave: &str) -> Result<bool> {
+    let reply = client.send(&request("GET", "/rollouts/scale", "")).await?;
+    let rollout: serde_json::Value = serde_json::from_slice(&reply.body)?;
+    Ok(rollout["wave"] == wave)
 }
 
 /// The figures of a fleet with profiles.
@@ -272,6 +359,9 @@ them for how they grow. Loader and server share the cores.
 - *Polls* are of random clusters; most are the first of theirs, so that the reply is merged and packed for it.
 - *A change to every cluster* is a new tag of a component that all of them run. Its plan names each cluster that it reaches. The change itself
   is one revision of one document, after which every poll is answered with it.
+- *A rollout* changes the tag of that component. The tenth is promoted a quarter into ten seconds of polls, of clusters that were polled before. A promotion
+  is one revision of one small document; the replies that it changes are made at the next poll. The *status* counts the evidence about the promoted wave, as
+  the gate does.
 - *With 50 profiles*, of which each cluster matches ten, the server is started again. They say what the catalog says, so the replies are the
   same, byte for byte. The profile for a tenth of the fleet is then a new one, which brings two namespaces.
 - Replicas on PostgreSQL hold the same memory each. A million clusters that poll three kinds every five minutes make 10,000 polls per

@@ -88,7 +88,13 @@ impl App {
         }
         let members = Members::of(&judge.fleet, rollout, known.as_deref()).map_err(|_| ReadError::Internal)?;
         let members = Arc::new(members);
-        let is_active = |id: &str| judge.fleet.rollouts().get(id).is_some_and(|rollout| rollout.is_active());
+        let is_active = |id: &str| {
+            judge
+                .fleet
+                .rollouts()
+                .get(id)
+                .is_some_and(|rollout| rollout.is_active())
+        };
         let mut all = lock();
         all.retain(|id, _| is_active(id));
         if rollout.is_active() {
