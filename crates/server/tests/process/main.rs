@@ -21,6 +21,7 @@ mod mirroring;
 mod oidc;
 mod postgres;
 mod revocations;
+mod rollouts;
 mod seed;
 mod shared_database;
 mod shutdown;

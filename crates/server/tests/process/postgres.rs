@@ -544,6 +544,44 @@ fn a_crud_replica_that_is_killed_leaves_all_of_a_commit_or_nothing() {
     check(&[&other], &written);
 }
 
+/// What it was promoted by may be gone.
+#[test]
+fn a_rollout_halts_when_the_history_changes_under_it() {
+    let postgres = Postgres::start(&[]);
+    let fleet = Fleet::on(&postgres);
+    let crud = fleet.crud().start();
+    let mut one = cluster("c");
+    one["namespaces"] = json!([{"id": "n"}]);
+    crud.writer().post("/namespaces", &json!({"id": "n"})).expect(201);
+    crud.writer().post("/clusters", &one).expect(201);
+    let rollout = json!({
+        "id": "r", "waves": [{"name": "half", "percent": 50}, {"name": "rest", "approve": true}],
+        "operations": [{"op": "merge", "kind": "namespaces", "id": "n", "value": {"labels": {"version": "two"}}}],
+    });
+    crud.writer().post("/rollouts", &rollout).expect(201);
+    let state = || {
+        let rollout = crud.reader().get("/rollouts/r").json();
+        (rollout["state"].clone(), rollout["wave"].clone())
+    };
+    eventually("the first wave is promoted", || {
+        state() == (json!("running"), json!("half"))
+    });
+    let then = postgres.save();
+    eventually("writes go on", || {
+        crud.writer().post("/clusters", &cluster("lost")).status == 201
+    });
+    postgres.go_back(&then);
+    eventually("the rollout halts", || state() == (json!("halted"), json!("half")));
+    let message = crud.reader().get("/rollouts/r").json()["message"].clone();
+    assert!(
+        message.as_str().unwrap().starts_with("the store has another history"),
+        "{message}"
+    );
+    eventually("it goes on when a person says so", || {
+        crud.writer().post("/rollouts/r/resume", &json!({})).status == 200
+    });
+}
+
 #[test]
 fn a_failover_that_lost_the_tail_is_noticed_by_every_replica() {
     let postgres = Postgres::start(&[]);
