@@ -36,7 +36,9 @@ Exit codes:
   1  refused; or `diff` found differences, `components check` problems, or `wait` ended before its clusters were there
   2  wrong usage
   3  the server cannot be reached
-  4  not found";
+  4  not found
+  5  `rollout status --wait`: the rollout halted, or was reverted or aborted
+  6  `rollout status --wait`: the time is up";
 
 /// The commands that do not depend on the kinds.
 #[derive(Debug, Subcommand)]
@@ -65,7 +67,8 @@ pub(crate) enum BuiltIn {
     /// Make the changes of an undone revision again
     #[command(after_help = redo::after_help())]
     Redo(redo::RedoArgs),
-    /// Write the fleet, or part of it, as documents for `apply`
+    /// Write the fleet, or part of it, as documents for `apply`; rollouts and identities are left out
+    #[command(after_help = export::AFTER_HELP)]
     Export(export::ExportArgs),
     /// Delete resources: by name, by selector, or those that documents name
     #[command(after_help = delete::after_help())]

@@ -47,6 +47,8 @@ pub(crate) struct Conditions {
     pub(crate) plan: Option<String>,
     /// From how many clusters something may be removed.
     pub(crate) removals: Option<u64>,
+    /// How many clusters may leave a wave that a rollout has promoted.
+    pub(crate) demotions: Option<u64>,
     /// The guards to override.
     pub(crate) overrides: Vec<String>,
 }
@@ -66,6 +68,9 @@ impl Conditions {
         }
         if let Some(count) = self.removals {
             request = request.header("X-Confirm-Removals", count.to_string());
+        }
+        if let Some(count) = self.demotions {
+            request = request.header("X-Confirm-Demotions", count.to_string());
         }
         if !self.overrides.is_empty() {
             request = request.header("X-Override-Guard", self.overrides.join(","));
@@ -367,12 +372,35 @@ impl Client {
         }
     }
 
+    /// Sends an action on a resource. The reply is shown like that of a batch.
+    pub(crate) fn act(
+        &self,
+        kind: &str,
+        id: &str,
+        action: &str,
+        reason: Option<&str>,
+        conditions: &Conditions,
+    ) -> Result<Value, ApiError> {
+        let path = format!("/{kind}/{}/{action}", encode(id));
+        if conditions.dry_run {
+            return self.write(&path, json!({}), reason, conditions);
+        }
+        let body = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
+        let reply = self.send_post(&path, &body.to_string(), conditions)?;
+        let change = json!({"action": "update", "kind": kind, "id": id, "etag": reply.etag});
+        Ok(json!({"revision": reply.revision, "changes": [change]}))
+    }
+
     fn post(&self, path: &str, body: &str, conditions: &Conditions) -> Result<Value, ApiError> {
+        self.json(&self.send_post(path, body, conditions)?)
+    }
+
+    fn send_post(&self, path: &str, body: &str, conditions: &Conditions) -> Result<Reply, ApiError> {
         let build = |agent: &Agent, url: &str| {
             let request = agent.post(format!("{url}{path}"));
             conditions.headers(request.header("Content-Type", "application/json"))
         };
-        self.json(&self.send(Right::Write, build, |request| request.send(body))?)
+        self.send(Right::Write, build, |request| request.send(body))
     }
 
     /// Sends a write that has a route of its own, or plans it. The reply of a `DELETE` has no body.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::args::WriteArgs;
 use crate::client::Conditions;
 use crate::error::{ApiError, Failure};
+use crate::offer;
 use crate::output::{Table, Tone};
 use crate::plan::{self, Plan, clusters};
 use crate::session::{ATTEMPTS, Outcome, Session};
@@ -34,6 +35,8 @@ pub(crate) enum Asks {
     Always,
     /// About what reaches several clusters or removes something: the command line names what changes.
     Beyond,
+    /// At a terminal about every change, elsewhere about none: the command stops a change, and that must work everywhere.
+    AtTerminal,
 }
 
 /// A write that can be planned with a dry run.
@@ -98,11 +101,13 @@ impl Proposal<'_> {
                 if consent != Consent::Missing && self.shows(&plan, how) {
                     session.printer.aside(&plan.table(session.printer.is_wide()));
                 }
-                return Err(ApiError::Declined(failure));
+                return Err(ApiError::Declined(offer::rollout(session, &plan, failure)));
             }
+            let (removals, demotions) = self.confirmed(session, &plan, how, consent)?;
             let conditions = Conditions {
                 plan: plan.digest().map(str::to_owned),
-                removals: self.confirmed_removals(session, &plan, how, consent)?,
+                removals,
+                demotions,
                 overrides: how.override_guard.clone(),
                 ..Conditions::default()
             };
@@ -130,21 +135,25 @@ impl Proposal<'_> {
 
     /// Whether the plan is worth a question.
     fn shows(&self, plan: &Plan, how: &WriteArgs) -> bool {
-        let reaches = plan.reach() > 1 || plan.removals() > 0;
-        self.asks == Asks::Always || reaches || how.manifests || !self.warnings.is_empty()
+        let reaches = plan.reach() > 1 || plan.removals() > 0 || plan.demotions() > 0;
+        self.asks != Asks::Beyond || reaches || how.manifests || !self.warnings.is_empty()
     }
 
-    /// The number of removals that the user confirms; an error if the plan is not confirmed.
-    fn confirmed_removals(
+    /// The numbers of removals and of demotions that the user confirms; an error if the plan is not confirmed.
+    fn confirmed(
         &self,
         session: &Session<'_>,
         plan: &Plan,
         how: &WriteArgs,
         consent: Consent,
-    ) -> Result<Option<u64>, ApiError> {
+    ) -> Result<(Option<u64>, Option<u64>), ApiError> {
         let (printer, count) = (session.printer, plan.removals());
         let show = || printer.aside(&plan.table(printer.is_wide()));
-        let alone = if self.asks == Asks::Always { 0 } else { 1 };
+        let alone = match self.asks {
+            Asks::Always => 0,
+            Asks::Beyond => 1,
+            Asks::AtTerminal => u64::MAX,
+        };
         match consent {
             Consent::Missing if count > alone && how.confirm_removals.is_none() => {
                 show();
@@ -162,10 +171,14 @@ impl Proposal<'_> {
             Consent::Ask => {
                 show();
                 ask(session, &question(self.question, count))?;
-                return Ok(how.confirm_removals.or(Some(count)));
+                let demotions = Some(plan.demotions()).filter(|count| *count > 0);
+                return Ok((
+                    how.confirm_removals.or(Some(count)),
+                    how.confirm_demotions.or(demotions),
+                ));
             }
         }
-        Ok(how.confirm_removals)
+        Ok((how.confirm_removals, how.confirm_demotions))
     }
 }
 

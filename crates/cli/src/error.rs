@@ -18,6 +18,10 @@ pub(crate) enum Code {
     Unreachable = 3,
     /// The resource does not exist.
     NotFound = 4,
+    /// The rollout that was waited for has halted, or was reverted or aborted.
+    Stopped = 5,
+    /// What was waited for did not happen in time.
+    TimedOut = 6,
 }
 
 /// A command that failed.
@@ -214,6 +218,12 @@ impl Problem {
                 let parts: Vec<&str> = parts.filter(|part| !part.contains("X-Confirm-Removals")).collect();
                 (parts.join("; "), details)
             }
+            "demotion" => {
+                name_all("clusters", &self.clusters);
+                let parts = self.detail.split("; ");
+                let parts: Vec<&str> = parts.filter(|part| !part.contains("X-Confirm-Demotions")).collect();
+                (parts.join("; "), details)
+            }
             // That is a parameter of the API; the commands that have it name their flag.
             "in-use" => {
                 let plain = |text: &str| {
@@ -256,12 +266,36 @@ impl Problem {
                     "--dry-run shows what is removed; use --confirm-removals {count} to go ahead"
                 ));
             }
+            (_, "demotion") => {
+                return Some(format!(
+                    "--dry-run shows the clusters; use --confirm-demotions {} to go ahead",
+                    self.clusters.len()
+                ));
+            }
+            (_, "rollout-active") => {
+                let id = self.rollout()?;
+                return Some(format!(
+                    "`rollout status {id}` shows how far it is; `rollout complete {id}` or `rollout abort {id}` ends it"
+                ));
+            }
+            (_, "wrong-state") => {
+                let id = self.rollout()?;
+                return Some(format!("`rollout status {id}` shows its state"));
+            }
             (_, "plan-changed") => "check the new plan before you apply it",
             (410, _) => "the log has been compacted; `changes` lists the revisions that are left",
             (502..=504, _) => "the server or its database is unavailable; try again",
             _ => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+impl Problem {
+    /// The rollout that a write met: named as a resource, or in the message.
+    fn rollout(&self) -> Option<&str> {
+        let named = self.resources.iter().find_map(|name| name.strip_prefix("rollouts/"));
+        named.or_else(|| self.detail.split_once("the rollout \"")?.1.split('"').next())
     }
 }
 

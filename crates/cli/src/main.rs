@@ -14,6 +14,7 @@ mod kinds;
 mod kubernetes;
 mod log;
 mod login;
+mod offer;
 mod output;
 mod plan;
 mod plan_file;

@@ -28,7 +28,7 @@ pub(crate) fn field_arg(field: &Field, required: bool) -> Arg {
     if !field.options.is_empty() {
         help.push_str(&format!(" [{}]", field.options.join(", ")));
     }
-    if let Form::Items(parts) = &form {
+    if let Form::Items(parts) | Form::Settings(parts) = &form {
         let names: Vec<_> = parts.iter().map(|(name, _)| name.as_str()).collect();
         help.push_str(&format!(" [{}]", names.join(", ")));
     }
@@ -60,7 +60,7 @@ pub(crate) fn field_values(fields: &[Field], matches: &ArgMatches) -> Map<String
         };
         let value = match field.form {
             Form::Texts(_) | Form::Items(_) => Value::Array(given.cloned().collect()),
-            Form::Pairs => given
+            Form::Pairs | Form::Settings(_) => given
                 .filter_map(Value::as_object)
                 .flat_map(Map::clone)
                 .collect::<Map<_, _>>()

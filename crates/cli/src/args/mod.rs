@@ -111,6 +111,9 @@ pub(crate) struct WriteArgs {
     /// Confirm that something is removed from N clusters; required beyond the removal budget
     #[arg(long, value_name = "N")]
     pub(crate) confirm_removals: Option<u64>,
+    /// Confirm that N clusters leave a wave that a rollout has promoted, and so go back to what they had before
+    #[arg(long, value_name = "N")]
+    pub(crate) confirm_demotions: Option<u64>,
     /// Override a guard that refuses the write; only for admins, and with --reason (can be repeated)
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = given)]
     pub(crate) override_guard: Vec<String>,
@@ -125,6 +128,7 @@ impl WriteArgs {
         Conditions {
             plan: self.if_plan.clone(),
             removals: self.confirm_removals,
+            demotions: self.confirm_demotions,
             overrides: self.override_guard.clone(),
             ..Conditions::default()
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use fleet::kind::{self, CLUSTERS, GUARDS, KINDS, PROFILES};
+use fleet::kind::{self, CLUSTERS, GUARDS, KINDS, PROFILES, ROLLOUTS};
 use serde_json::Value;
 
 use crate::args::complete::{ids_of_the_kind, resources, selectors};
@@ -17,6 +17,11 @@ use crate::kinds::{Kind, Kinds, is_kind_of_kinds};
 use crate::output::{Table, yaml};
 use crate::session::{Session, text};
 use crate::view;
+
+pub(crate) const AFTER_HELP: &str = "\
+Rollouts are left out, since elsewhere one would start again: the shared documents are those from before a rollout that has not \
+ended. `export rollouts` writes them on request, without the fields of the server. Identities are never exported; `flux-resourceset \
+backup` has everything.";
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExportArgs {
@@ -57,9 +62,21 @@ fn of_kinds(session: &Session<'_>, named: &[Named<'_>], args: &ExportArgs) -> Re
                 .map(|id| view::one(session, kind, id, None))
                 .collect::<Result<_, _>>()?,
         };
-        all.extend(resources.into_iter().map(|resource| (kind.name.clone(), resource)));
+        let resources = resources
+            .into_iter()
+            .map(|resource| without_server_fields(kind, resource));
+        all.extend(resources.map(|resource| (kind.name.clone(), resource)));
     }
     Ok(all)
+}
+
+/// A document as a request may have it: without the fields that only the server writes.
+fn without_server_fields(kind: &Kind, mut resource: Value) -> Value {
+    let schema = &kind.document["schema"]["items"]["properties"];
+    if let Some(fields) = resource.as_object_mut() {
+        fields.retain(|name, _| schema[name]["readOnly"] != true);
+    }
+    resource
 }
 
 fn list(session: &Session<'_>, kind: &Kind, selector: Option<&str>) -> Result<Vec<Value>, Failure> {
@@ -86,7 +103,7 @@ fn added(kinds: &Kinds) -> impl Iterator<Item = Exported> {
 }
 
 /// Kinds, then definitions, then profiles, then clusters: the order in which they can be created. Guards come last, so that they do
-/// not refuse what comes before; a selection of clusters has none.
+/// not refuse what comes before; a selection of clusters has none. Rollouts are left out: elsewhere, one would start again.
 fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result<Vec<Exported>, Failure> {
     let (mut clusters, mut profiles, mut guards) = (Vec::new(), Vec::new(), Vec::new());
     let mut definitions: Vec<(&Kind, Vec<Value>)> = Vec::new();
@@ -94,6 +111,7 @@ fn whole(session: &Session<'_>, kinds: &Kinds, selector: Option<&str>) -> Result
         match kind.name.as_str() {
             CLUSTERS => clusters = list(session, kind, selector)?,
             PROFILES => profiles = list(session, kind, None)?,
+            ROLLOUTS => {}
             GUARDS if selector.is_some() => {}
             GUARDS => guards = list(session, kind, None)?,
             _ => definitions.push((kind, list(session, kind, None)?)),

@@ -43,6 +43,13 @@ pub(crate) struct Document {
     pub(crate) value: Value,
 }
 
+impl Document {
+    /// The file, and which document in it.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+}
+
 /// A document as an operation, with its kind and id.
 pub(crate) struct Applied {
     pub(crate) kind: String,

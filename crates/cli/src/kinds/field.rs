@@ -29,11 +29,13 @@ pub(crate) enum Form {
     Items(Vec<(String, Form)>),
     /// An object of texts: `key=value`, repeated.
     Pairs,
+    /// An object with these fields: `name=value`, repeated, or JSON.
+    Settings(Vec<(String, Form)>),
     Json,
 }
 
 /// Flags that the commands of kinds have themselves.
-const TAKEN: [&str; 30] = [
+const TAKEN: [&str; 31] = [
     "all",
     "cascade",
     "certificate-authority",
@@ -41,6 +43,7 @@ const TAKEN: [&str; 30] = [
     "client-certificate",
     "client-key",
     "cluster",
+    "confirm-demotions",
     "confirm-removals",
     "context",
     "dry-run",
@@ -131,16 +134,14 @@ impl Form {
                 match Form::read(items) {
                     form @ (Form::Text | Form::Whole | Form::Number) => Form::Texts(Box::new(form)),
                     _ => match items["properties"].as_object() {
-                        Some(properties) => {
-                            let part = |(name, schema): (&String, &Value)| (name.clone(), Form::read(schema));
-                            Form::Items(properties.iter().map(part).collect())
-                        }
+                        Some(properties) => Form::Items(parts(properties)),
                         None => Form::Json,
                     },
                 }
             }
-            "object" => match type_of(&schema["additionalProperties"]) {
-                "string" => Form::Pairs,
+            "object" => match (&schema["additionalProperties"], schema["properties"].as_object()) {
+                (Value::Bool(false), Some(properties)) => Form::Settings(parts(properties)),
+                (others, _) if type_of(others) == "string" => Form::Pairs,
                 _ => Form::Json,
             },
             _ => Form::Json,
@@ -172,17 +173,17 @@ impl Form {
             Form::Items(parts) if !text.trim_start().starts_with('{') => {
                 let mut item = Map::new();
                 for part in text.split(',') {
-                    let (key, value) = pair(part)?;
-                    let form = parts.iter().find(|(name, _)| *name == key).map(|(_, form)| form);
-                    let Some(form) = form else {
-                        let known: Vec<_> = parts.iter().map(|(name, _)| name.as_str()).collect();
-                        return Err(format!("\"{key}\" is not one of {}", known.join(", ")));
-                    };
-                    item.insert(key, form.parse(&value)?);
+                    let (key, value) = parse_part(parts, part)?;
+                    item.insert(key, value);
                 }
                 Ok(item.into())
             }
-            Form::Items(_) | Form::Json => serde_json::from_str(text).map_err(|error| format!("not JSON: {error}")),
+            Form::Settings(parts) if !text.trim_start().starts_with('{') => {
+                Ok(Value::Object(Map::from_iter([parse_part(parts, text)?])))
+            }
+            Form::Items(_) | Form::Settings(_) | Form::Json => {
+                serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
+            }
         }
     }
 
@@ -195,13 +196,35 @@ impl Form {
             Form::Switch => "true|false",
             Form::Texts(_) => "VALUE",
             Form::Items(_) => "NAME=VALUE,...",
-            Form::Pairs => "KEY=VALUE",
+            Form::Pairs | Form::Settings(_) => "KEY=VALUE",
             Form::Json => "JSON",
         }
     }
 
     pub(crate) fn is_repeated(&self) -> bool {
-        matches!(self, Form::Texts(_) | Form::Items(_) | Form::Pairs)
+        matches!(self, Form::Texts(_) | Form::Items(_) | Form::Pairs | Form::Settings(_))
+    }
+}
+
+/// The fields of an object, by name.
+fn parts(properties: &Map<String, Value>) -> Vec<(String, Form)> {
+    let part = |(name, schema): (&String, &Value)| (name.clone(), Form::read(schema));
+    properties.iter().map(part).collect()
+}
+
+/// Parses `name=value`, where the name is one of the fields of an object. A value of several types that is not JSON is a text.
+fn parse_part(parts: &[(String, Form)], text: &str) -> Result<(String, Value), String> {
+    let (key, value) = pair(text)?;
+    match parts.iter().find(|(name, _)| *name == key) {
+        Some((_, Form::Json)) => {
+            let json = serde_json::from_str(&value);
+            Ok((key, json.unwrap_or_else(|_| value.into())))
+        }
+        Some((_, form)) => Ok((key, form.parse(&value)?)),
+        None => {
+            let known: Vec<_> = parts.iter().map(|(name, _)| name.as_str()).collect();
+            Err(format!("\"{key}\" is not one of {}", known.join(", ")))
+        }
     }
 }
 
@@ -256,6 +279,23 @@ mod tests {
         );
         assert_eq!(form.parse(r#"{"port": 1}"#).unwrap(), json!({"port": 1}));
         assert!(form.parse("to=x").unwrap_err().contains("from, port"));
+    }
+
+    #[test]
+    fn settings_are_texts_numbers_or_null() {
+        let schema = json!({"type": "object", "additionalProperties": false, "properties": {
+            "converged": {"type": ["string", "integer"]}, "soak": {"type": "string"}, "deadline": {"type": ["string", "null"]},
+        }});
+        let form = Form::read(&schema);
+        for (text, expected) in [
+            ("converged=95%", json!({"converged": "95%"})),
+            ("converged=3", json!({"converged": 3})),
+            ("soak=30m", json!({"soak": "30m"})),
+            (r#"{"deadline": null}"#, json!({"deadline": null})),
+        ] {
+            assert_eq!(form.parse(text).unwrap(), expected, "{text}");
+        }
+        assert!(form.parse("speed=1").unwrap_err().contains("converged"));
     }
 
     #[test]

@@ -62,6 +62,7 @@ impl Kind {
             .properties
             .iter()
             .filter(|(name, _)| *name != "id" && outline.references.as_ref() != Some(name))
+            .filter(|(_, schema)| schema["readOnly"] != true)
             .map(|(name, schema)| Field::read(name, schema, required(name)))
             .collect();
         // Commands of profiles and guards select no clusters, so the flag is free there.

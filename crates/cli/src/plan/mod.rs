@@ -6,6 +6,7 @@ pub(crate) mod guards;
 mod objects;
 mod overwrites;
 mod resources;
+mod rollouts;
 pub(crate) mod whole;
 
 use std::collections::HashSet;
@@ -138,6 +139,16 @@ impl Plan {
         self.document["removals"]["count"].as_u64().unwrap_or_default()
     }
 
+    /// How many clusters leave a wave that a rollout has promoted.
+    pub(crate) fn demotions(&self) -> u64 {
+        self.document["demotions"]["count"].as_u64().unwrap_or_default()
+    }
+
+    /// As the server returned it.
+    pub(crate) fn document(&self) -> &Value {
+        &self.document
+    }
+
     /// How many clusters get other inputs, or may be matched differently by selectors.
     pub(crate) fn reach(&self) -> usize {
         let told = effect::items(&self.document["clusters"]).iter();
@@ -158,9 +169,14 @@ impl Plan {
 
     /// Why guards refuse the write, if they do.
     pub(crate) fn guarded(&self) -> Option<Failure> {
-        let checks = effect::items(&self.document["guards"]).iter();
-        let refusing: Vec<&Value> = checks.filter(|check| guards::refuses(check)).collect();
+        let refusing = self.refusing();
         (!refusing.is_empty()).then(|| guards::failure(&refusing))
+    }
+
+    /// The limits of guards that refuse the write.
+    pub(crate) fn refusing(&self) -> Vec<&Value> {
+        let checks = effect::items(&self.document["guards"]).iter();
+        checks.filter(|check| guards::refuses(check)).collect()
     }
 
     /// How many resources of a kind are created.
@@ -189,12 +205,15 @@ impl Plan {
         let mut table = Table::default();
         self.resources(wide, &mut table);
         overwrites::unknown(&self.document["history"], &mut table);
+        rollouts::heading(&self.document, &mut table);
         effect::changes(&self.document, wide, &mut table);
         objects::changes(&self.document, wide, &mut table);
         if !self.is_empty() {
             effect::sums(&self.document, &mut table);
         }
+        rollouts::waves(&self.document, wide, &mut table);
         effect::removals(&self.document, wide, &mut table);
+        rollouts::demotions(&self.document, wide, &mut table);
         guards::checks(effect::items(&self.document["guards"]), &mut table);
         effect::relabelled(&self.document, wide, &mut table);
         effect::memberships(&self.document, wide, &mut table);
@@ -291,6 +310,8 @@ impl Plan {
             "history",
             "removals",
             "guards",
+            "rollouts",
+            "demotions",
             "relabelled",
             "profiles",
             "warnings",

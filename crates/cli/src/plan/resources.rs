@@ -1,6 +1,7 @@
 //! The resources that a plan changes.
 
-use fleet::kind::name_record;
+use fleet::diff::Difference;
+use fleet::kind::{ROLLOUTS, name_record};
 use serde_json::Value;
 
 use super::groups::{group, names};
@@ -9,6 +10,19 @@ use crate::output::{Table, Tone};
 
 /// Up to this number, created or deleted resources of a kind are shown one by one; more are grouped.
 const MOST_ALONE: usize = 10;
+
+/// Whether a field of a new rollout is worth a line: the server's are empty, or the same for each.
+fn says_something(field: &Difference) -> bool {
+    let given = [
+        "/description",
+        "/gate",
+        "/on_failure",
+        "/operations",
+        "/removals",
+        "/waves",
+    ];
+    given.contains(&&*field.pointer) && field.after.as_ref().is_some_and(|value| !value.is_null())
+}
 
 /// The resources that change; those with the same change are grouped.
 pub(super) fn changes(all: &[&Planned], history: &Value, wide: bool, table: &mut Table) {
@@ -23,7 +37,9 @@ pub(super) fn changes(all: &[&Planned], history: &Value, wide: bool, table: &mut
         .filter(|(action, kind)| alone(*action, kind))
         .collect();
     let groups = group(all.iter().map(|change| {
+        let is_new_rollout = change.kind == ROLLOUTS && change.action == Action::Create;
         let fields = change.fields.iter();
+        let fields = fields.filter(|field| !is_new_rollout || says_something(field));
         let fields = fields.map(|field| (&*field.pointer, format!("    {}: {}", field.pointer, field.describe())));
         let alone = single.contains(&(change.action, &*change.kind));
         let (fields, own) = match change.action {

@@ -1,9 +1,10 @@
 //! The columns of a kind's table: required scalar fields and labels; with `-o wide` every field.
 
-use fleet::kind::{CLUSTERS, GUARDS};
+use fleet::kind::{CLUSTERS, GUARDS, ROLLOUTS};
 use serde_json::Value;
 
 use super::items;
+use crate::commands::resource::rollout;
 use crate::kinds::{Kind, Kinds};
 use crate::output::{Table, Tone, cell};
 use crate::session::text;
@@ -57,6 +58,9 @@ impl<'a> Columns<'a> {
     }
 
     pub(super) fn table(&self, found: &Value, wide: bool) -> Table {
+        if self.kind.name == ROLLOUTS {
+            return rollouts(found, wide);
+        }
         let fields = self.fields(wide);
         let states = self.states.iter().flat_map(|_| STATES.map(str::to_owned));
         let heading: Vec<String> = std::iter::once("id".to_owned())
@@ -106,6 +110,29 @@ impl<'a> Columns<'a> {
         });
         fields.map(|field| field.name.as_str()).collect()
     }
+}
+
+/// Rollouts: where each is, and what it waits for.
+fn rollouts(found: &Value, wide: bool) -> Table {
+    let mut heading = vec!["id", "state", "wave", "since", "waiting for"];
+    if wide {
+        heading.extend(["message", "description"]);
+    }
+    let mut table = Table::new(heading);
+    for item in items(found) {
+        let mut cells = vec![
+            cell(&item["id"]),
+            cell(&item["state"]),
+            rollout::wave(item),
+            cell(&item["since"]),
+            rollout::waiting_for(item),
+        ];
+        if wide {
+            cells.extend(["message", "description"].map(|name| cell(&item[name])));
+        }
+        table.row(cells.into_iter().map(|text| (text, Tone::Plain)));
+    }
+    table
 }
 
 fn state_cells(states: &Rows, cluster: &Value) -> [(String, Tone); 2] {

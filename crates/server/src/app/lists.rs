@@ -7,7 +7,7 @@ use fleet::document::Document;
 use fleet::guard::Guard;
 use fleet::identity::{IDENTITIES, Role};
 use fleet::json::Json;
-use fleet::kind::{CLUSTERS, GUARDS, Kind, PROFILES};
+use fleet::kind::{CLUSTERS, GUARDS, Kind, PROFILES, ROLLOUTS};
 use fleet::nearest::did_you_mean;
 use fleet::refusal::quote;
 use fleet::selector::Selector;
@@ -53,6 +53,11 @@ impl App {
                 let wanted = |guard: &&Arc<Guard>| filters.in_force.is_none_or(|at| guard.is_in_force(at));
                 let all = fleet.guards().iter().filter(wanted);
                 Ok(passing(all.map(|guard| (&guard.document, guard.value())), filters))
+            }
+            ROLLOUTS => {
+                let all: Vec<_> = fleet.rollouts().iter().map(|rollout| &rollout.document).collect();
+                let values: Vec<_> = all.iter().map(|document| document.body.parse()).collect();
+                Ok(passing(all.into_iter().zip(&values), filters))
             }
             name => {
                 let all = fleet.definitions(name).into_iter().flat_map(|all| all.iter());

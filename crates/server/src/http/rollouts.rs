@@ -30,7 +30,7 @@ pub async fn status(State(app): State<Arc<App>>, Path(id): Path<String>, caller:
         let rollout = &status.rollout;
         let wave = rollout.wave.map(|wave| &rollout.waves[wave].name);
         out.json(&json!({
-            "id": rollout.id(), "state": rollout.state, "wave": wave, "since": rollout.since,
+            "at": crate::app::status::now().to_string(), "id": rollout.id(), "state": rollout.state, "wave": wave, "since": rollout.since,
             "waiting_for": rollout.waiting_for, "waits": status.waits, "message": rollout.message,
             "waves": status.waves.iter().map(wave_status).collect::<Vec<_>>(),
         }))

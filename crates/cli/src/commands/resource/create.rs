@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use fleet::diff::differences;
-use fleet::kind::{CLUSTERS, GUARDS};
+use fleet::kind::{CLUSTERS, GUARDS, ROLLOUTS};
 use serde_json::{Map, Value, json};
 
 use super::{Verb, id, id_arg, label, noun, write_args};
@@ -25,6 +25,10 @@ pub(super) const VERB: Verb = Verb {
 };
 
 fn command(command: Command, kind: &Kind, kinds: &Kinds) -> Option<Command> {
+    // A rollout is started.
+    if kind.name == ROLLOUTS {
+        return None;
+    }
     let noun = noun(kind);
     let fields = flagged(kind);
     let fields = fields.iter().map(|field| field_arg(field, is_required(kind, field)));

@@ -23,6 +23,7 @@ mod r#override;
 mod patch;
 mod pins;
 mod profile_references;
+pub(crate) mod rollout;
 mod unassign;
 mod unpin;
 mod update;
@@ -59,7 +60,17 @@ struct Verb {
 }
 
 /// Every command, in the order of the help.
-const VERBS: [Verb; 26] = [
+const VERBS: [Verb; 36] = [
+    rollout::PLAN,
+    rollout::START,
+    rollout::STATUS,
+    rollout::APPROVE,
+    rollout::PAUSE,
+    rollout::RESUME,
+    rollout::PROMOTE,
+    rollout::REVERT,
+    rollout::COMPLETE,
+    rollout::ABORT,
     list::VERB,
     get::VERB,
     describe::VERB,

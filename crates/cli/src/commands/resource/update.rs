@@ -5,7 +5,7 @@ use fleet::kind::CLUSTERS;
 use serde_json::{Value, json};
 
 use super::chosen::{Chosen, chosen_args};
-use super::{Verb, label, noun, write_args, write_args_with};
+use super::{Verb, label, noun, rollout, write_args, write_args_with};
 use crate::args::WriteArgs;
 use crate::args::fields::{field_arg, field_path, field_values};
 use crate::client::Operation;
@@ -26,7 +26,8 @@ Examples:
   flux-resourceset-cli cluster update -l environment=dev --k0s-version v1.31.2 --dry-run";
 
 fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
-    let known: Vec<String> = kind.fields.iter().map(|field| field.name.clone()).collect();
+    let fields = changeable(kind);
+    let known: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
     let unset = Arg::new("unset")
         .long("unset")
         .value_name("FIELD")
@@ -38,9 +39,9 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
             "Change fields of a {}, or of several; the others stay",
             noun(kind)
         ))
-        .args(kind.fields.iter().map(|field| field_arg(field, false)))
+        .args(fields.iter().map(|field| field_arg(field, false)))
         .arg(unset);
-    let names = kind.fields.iter().map(Field::arg).chain(["unset".to_owned()]);
+    let names = fields.iter().map(|field| field.arg()).chain(["unset".to_owned()]);
     let group = ArgGroup::new("values").args(names).required(true).multiple(true);
     let command = chosen_args(command, kind).group(group);
     Some(match kind.name.as_str() {
@@ -49,8 +50,14 @@ fn command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
     })
 }
 
+/// The fields that can change. Most of a rollout is fixed at its start.
+fn changeable(kind: &Kind) -> Vec<Field> {
+    let is_fixed = |field: &Field| rollout::is_of(kind) && !rollout::CHANGEABLE.contains(&field.name.as_str());
+    kind.fields.iter().filter(|field| !is_fixed(field)).cloned().collect()
+}
+
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
-    let mut value = Value::Object(field_values(&kind.fields, matches));
+    let mut value = Value::Object(field_values(&changeable(kind), matches));
     for (field, key) in matches
         .get_many::<(String, Option<String>)>("unset")
         .into_iter()

@@ -51,6 +51,7 @@ pub fn status(_: &Kinds) -> Operation {
     ];
     let answer = object(
         &[
+            "at",
             "id",
             "state",
             "wave",
@@ -61,6 +62,7 @@ pub fn status(_: &Kinds) -> Operation {
             "waves",
         ],
         json!({
+            "at": described("The time of the server, to which the others are compared.", text()),
             "id": text(),
             "state": {"type": "string", "enum": states.map(State::name)},
             "wave": maybe_text("The wave that was promoted last."),
