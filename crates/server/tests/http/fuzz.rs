@@ -653,6 +653,7 @@ async fn is_what_the_store_holds(app: &TestApp) {
         + served.released_names().len()
         + served.profiles().len()
         + served.guards().iter().count()
+        + served.rollouts().iter().count()
         // The kinds of the server are not stored.
         + served.kinds().iter().filter(|kind| !is_server_kind(&kind.name)).count();
     assert_eq!(stored.len(), count);

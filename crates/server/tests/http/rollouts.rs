@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flux_resourceset::app::App;
 use flux_resourceset::app::rollouts::Driver;
-use flux_resourceset::app::status;
+use flux_resourceset::app::{App, backup, start, status};
 use serde_json::{Value, json};
 
-use crate::support::{Reply, Setup, TestApp};
+use crate::support::{Reply, Setup, TestApp, WRITE};
 
 const AGENT: &str = "flux-operator/v0.58.1";
 
@@ -592,4 +591,39 @@ async fn undo_and_rollback_reach_across_a_rollout() {
     app.post("/rollback", &json!({"revision": 1})).await.expect(200);
     app.get("/rollouts/r").await.problem(404, "not-found");
     assert_eq!(poll(&app, "c0").await, "v1");
+}
+
+#[tokio::test]
+async fn a_restored_backup_and_an_earlier_revision_have_the_rollout_as_it_was() {
+    let app = setup().start().await;
+    app.post("/rollouts", &rollout(json!({}))).await.expect(201);
+    act(&app, "promote").await.expect(200);
+    let promoted = app.revision();
+    let backup = app.get("/backup").token(WRITE).await.expect(200);
+    let setup = self::setup().sqlite();
+    let file = setup.file("backup.jsonl", backup.text());
+    let store = start::open_store(&setup.config).await.unwrap();
+    backup::restore(&*store, &file, backup::Terms::default()).await.unwrap();
+    store.close().await;
+    let restored = setup.start().await;
+    for id in ["c0", "c3", "c5"] {
+        assert_eq!(poll(&restored, id).await, poll(&app, id).await);
+    }
+    assert_eq!(at(&restored).await, ("running".into(), json!("canary")));
+
+    act(&app, "complete").await.expect(200);
+    for (revision, versions) in [
+        (promoted - 1, ["v1", "v1"]),
+        (promoted, ["v2", "v1"]),
+        (promoted + 1, ["v2", "v2"]),
+    ] {
+        for (id, version) in ["c0", "c3"].into_iter().zip(versions) {
+            let inputs = app
+                .read(&format!(
+                    "/clusters/{id}/inputs/platform-components?revision={revision}"
+                ))
+                .await;
+            assert_eq!(inputs["inputs"][0]["source"]["oci_tag"], version, "{id} at {revision}");
+        }
+    }
 }
