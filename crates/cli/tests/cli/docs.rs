@@ -36,10 +36,16 @@ fn examples_of_the_help_are_accepted() {
         .collect();
     assert!(examples.len() >= 20, "{examples:?}");
     let world = World::fleet();
+    world.file(
+        "rollout.yaml",
+        "kind: rollouts\nid: r\noperations: [{op: merge, kind: namespaces, id: podinfo, value: {labels: {a: b}}}]\nwaves: [{name: rest}]\n",
+    );
     for example in examples.iter().filter(|example| !example.contains("-f old/")) {
         // No cluster polls here.
         let example = match example.contains("-cli wait ") {
             true => format!("{} --timeout 0s", example.replace(" --timeout 15m", "")),
+            // It goes on until the rollout ends.
+            false if example.contains("rollout status") => format!("timeout 1 {}", example.trim()),
             false => (*example).to_owned(),
         };
         let ran = world.sh(&example);

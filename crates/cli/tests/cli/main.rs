@@ -28,5 +28,6 @@ mod refusals;
 mod register;
 mod rollback;
 mod rollout;
+mod rollouts;
 mod status;
 mod tls;

@@ -64,8 +64,12 @@ fn every_query_is_valid_and_finds_what_there_is() {
         use_it(&crud, &read, n);
         n += 1;
         thread::sleep(Duration::from_millis(200));
-        let rate = filled_in("sum(rate(flux_resourceset_refusals_total{job=\"$job\"}[$__rate_interval])) > 0");
-        prometheus.query(&rate).is_ok_and(|found| !found.is_empty())
+        let rates = [
+            "sum(rate(flux_resourceset_refusals_total{job=\"$job\"}[$__rate_interval])) > 0",
+            "sum(rate(flux_resourceset_rollout_steps_total{job=\"$job\"}[$__rate_interval]))",
+        ];
+        let is_there = |rate: &str| prometheus.query(&filled_in(rate)).is_ok_and(|found| !found.is_empty());
+        rates.iter().all(|rate| is_there(rate))
     });
     let queries = queries();
     assert!(queries.len() > 20, "only {} queries", queries.len());

@@ -10,7 +10,7 @@ mod service_monitor;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{Folder, Server, address_in, cluster, poll};
 
 /// The job in the rules.
@@ -39,9 +39,18 @@ fn start(folder: &Folder, mode: &str) -> (Server, SocketAddr) {
     (server, metrics)
 }
 
-/// One request of every kind that has a metric of its own: a poll, a write, a refused write, a bad token.
+/// One request of every kind that has a metric of its own: a poll, a write, a refused write, a bad token, a rollout.
 fn use_it(crud: &Server, read: &Server, n: usize) {
     let id = format!("c-{n}");
+    if n == 0 {
+        crud.writer()
+            .post("/namespaces", &json!({"id": "under-rollout"}))
+            .expect(201);
+        let change =
+            json!({"op": "merge", "kind": "namespaces", "id": "under-rollout", "value": {"labels": {"a": "b"}}});
+        let rollout = json!({"id": "r", "operations": [change], "waves": [{"name": "rest", "approve": true}]});
+        crud.writer().post("/rollouts", &rollout).expect(201);
+    }
     crud.writer().post("/clusters", &cluster(&id)).expect(201);
     crud.writer().post("/clusters", &cluster(&id)).expect(409);
     for server in [crud, read] {

@@ -56,14 +56,14 @@ type Labels = BTreeMap<String, String>;
 /// The series that Prometheus has of a server, each with values that are in order.
 fn healthy(series: &[Labels]) -> Vec<(Labels, String)> {
     let values = |labels: &Labels| match labels["__name__"].trim_start_matches("flux_resourceset_") {
-        "up" | "store_available" | "templates_current" | "oidc_keys_current" => "1x120",
-        "clusters" => "3x120",
-        "cluster_states" if labels["state"] == "converged" => "100x120",
-        "revision" => "7x120",
-        "polls_total" if labels["status"] == "200" => "0+60x120",
+        "up" | "store_available" | "templates_current" | "oidc_keys_current" => "1x1600",
+        "clusters" => "3x1600",
+        "cluster_states" if labels["state"] == "converged" => "100x1600",
+        "revision" => "7x1600",
+        "polls_total" if labels["status"] == "200" => "0+60x1600",
         // Every poll is in the first bucket.
-        "poll_duration_seconds_bucket" => "0+60x120",
-        _ => "0x120",
+        "poll_duration_seconds_bucket" => "0+60x1600",
+        _ => "0x1600",
     };
     series
         .iter()
@@ -100,7 +100,7 @@ const fn case(
     }
 }
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 24] = [
     case("FluxResourcesetDown", "up", &[], "1x9 0x120", (14, 16)),
     case("FluxResourcesetAbsent", "up", &[], "", (14, 16)),
     case(
@@ -225,6 +225,20 @@ const CASES: [Case; 22] = [
         "90x19 3x19 20x120",
         (83, 86),
     ),
+    case(
+        "FluxResourcesetRolloutStopped",
+        "rollouts",
+        &[("state", "halted"), ("waits_for", "person")],
+        "0x9 1x120",
+        (9, 11),
+    ),
+    case(
+        "FluxResourcesetRolloutWaits",
+        "rollouts",
+        &[("state", "running"), ("waits_for", "approval")],
+        "0x9 1x1500",
+        (1449, 1451),
+    ),
     // Restarts and writes of a day: no rule fires.
     case("", "writes_total", &[], "0+1x120", (60, 119)),
 ];
@@ -243,7 +257,11 @@ fn scraped() -> Vec<Labels> {
         let found = prometheus.series(&format!("flux_resourceset_refusals_total{all}"));
         let states = prometheus.series(&format!("flux_resourceset_cluster_states{all}"));
         // Each server has six states of one environment.
-        !found.is_empty() && prometheus.series(&format!("up{all}")).len() == 2 && states.len() == 12
+        let rollouts = prometheus.series(&format!("flux_resourceset_rollouts{all}"));
+        !found.is_empty()
+            && !rollouts.is_empty()
+            && prometheus.series(&format!("up{all}")).len() == 2
+            && states.len() == 12
     });
     let series = prometheus.series(&all);
     let labels = series.into_iter().map(|labels| serde_json::from_value(labels).unwrap());

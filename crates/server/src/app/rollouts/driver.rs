@@ -239,19 +239,23 @@ impl Driver {
 
 impl App {
     fn show_rollouts_in_metrics(&self, fleet: &Fleet) {
-        let mut counts: HashMap<RolloutLabels, i64> = HashMap::new();
+        // Those that no rollout has are 0, so that alerts find the series.
+        let mut counts: HashMap<RolloutLabels, i64> = ["gate", "approval", "guard"]
+            .map(|waits_for| (State::Running.name(), waits_for))
+            .into_iter()
+            .chain([State::Paused, State::Halted, State::Reverted].map(|state| (state.name(), "person")))
+            .map(|(state, waits_for)| (RolloutLabels { state, waits_for }, 0))
+            .collect();
         for rollout in fleet.rollouts().running() {
             let waits_for = match (&rollout.waiting_for, rollout.state) {
-                (Some(what), _) if what.starts_with("approval/") => "approval",
-                (Some(_), _) => "guard",
+                (Some(what), State::Running) if what.starts_with("approval/") => "approval",
+                (Some(_), State::Running) => "guard",
                 (None, State::Running) => "gate",
-                (None, _) => "person",
+                _ => "person",
             };
             let state = rollout.state.name();
             *counts.entry(RolloutLabels { state, waits_for }).or_default() += 1;
         }
-        // Those that no rollout has any more are 0, and not left as they were.
-        self.metrics.rollouts.clear();
         for (labels, count) in counts {
             self.metrics.rollouts.get_or_create(&labels).set(count);
         }

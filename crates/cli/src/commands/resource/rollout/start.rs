@@ -41,9 +41,9 @@ const EXAMPLES: &str = "\
 Examples:
   flux-resourceset-cli rollout plan -f rollout.yaml
   flux-resourceset-cli rollout start -f rollout.yaml
-  flux-resourceset-cli rollout start --set platform_components/podinfo oci_tag=6.7.1 --waves canary,10%,rest
-  flux-resourceset-cli rollout start podinfo-new --set component/podinfo oci_tag=6.7.1 \\
-    --waves environment=dev,rest --approve rest --gate converged=95% --gate soak=30m";
+  flux-resourceset-cli rollout start --set component/podinfo oci_tag=6.7.1 --waves canary,10%,rest
+  flux-resourceset-cli rollout start r --set component/x oci_tag=2 --waves 10%,rest --gate soak=1h
+  flux-resourceset-cli rollout start r --set namespace/x labels.a=b --waves dev,rest --approve rest";
 
 /// What both commands propose.
 #[derive(Args, Clone, Debug)]
@@ -94,7 +94,9 @@ fn plan_command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
 }
 
 fn start_command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
-    let command = command.about("Start a rollout: a change to shared documents that goes out wave by wave");
+    let about = "Start a rollout: a change to shared documents that goes out wave by wave";
+    // Other kinds are created.
+    let command = command.about(about).alias("create");
     let command = WriteArgs::augment_args(Proposed::augment_args(command).arg(set_arg()));
     is_of(kind).then(|| command.after_help(format!("{ABOUT}\n\n{}\n\n{EXAMPLES}", confirm::AFTER_HELP)))
 }

@@ -101,8 +101,16 @@ fn line(status: &Value) -> String {
     let count = |name: &str| promoted(status, name);
     let mut words = format!("rollout {} is {}", text(&status["id"]), text(&status["state"]));
     if status["wave"].is_string() && !super::status::has_ended(status) {
-        let (converged, affected) = (count("converged"), count("affected"));
-        words.push_str(&format!(", wave {}, {converged}/{affected} converged", wave(status)));
+        let (affected, told, converged) = (count("affected"), count("told"), count("converged"));
+        words.push_str(&format!(
+            ", wave {}: {affected} affected, {told} told, {converged} converged",
+            wave(status)
+        ));
+        for name in ["failing", "silent"] {
+            if count(name) > 0 {
+                words.push_str(&format!(", {} {name}", count(name)));
+            }
+        }
     }
     match waits(status) {
         nothing if nothing == "-" => words,
