@@ -14,7 +14,7 @@ use crate::session::{Session, text};
 /// The most waves that a rollout may have.
 const MOST_WAVES: u64 = 50;
 /// How many sizes of waves are tried: which clusters are in a wave depends on a hash, so a wave may be larger than its share.
-const TRIES: u64 = 5;
+const TRIES: u64 = 12;
 
 /// Adds the command that starts such a rollout, if there is one. Without a good offer, the failure stays as it is.
 pub(crate) fn rollout(session: &Session<'_>, plan: &Plan, mut failure: Failure) -> Failure {
