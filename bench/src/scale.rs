@@ -17,11 +17,12 @@ const POLLS: Duration = Duration::from_secs(10);
 /// As many clusters are polled; the requests of a million would take the loader a gigabyte.
 const POLLED: usize = 50_000;
 const WRITES: usize = 500;
+const WRITES_BESIDE: usize = 51;
 /// Every cluster of the generated fleet runs it.
 const EVERYWHERE: &str = "/platform_components/component-00";
 
 /// What is measured, in the order of the table.
-const FIGURES: [&str; 28] = [
+const FIGURES: [&str; 29] = [
     "import",
     "documents per second",
     "database",
@@ -36,7 +37,8 @@ const FIGURES: [&str; 28] = [
     "polls that were polled before, per second",
     "p99 of such a poll",
     "start of a rollout to every cluster",
-    "promotion of a tenth of them",
+    "p50 of a write to one cluster beside polls",
+    "promotion of a tenth of them beside polls",
     "p99 of polls during it",
     "polls per second while the rollout runs",
     "p99 of such a poll",
@@ -105,6 +107,8 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
     let rolled = Rolled::measure(&server, &fleet).await?;
 
     eprintln!("{size} clusters: with profiles");
+    // The connection from before may have been idle for too long.
+    let mut client = Client::new(server.addr, 0);
     timed(&mut client, &request("POST", "/batch", &profiles())).await?;
     drop(client);
     drop(server);
@@ -126,6 +130,7 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
         format!("{:.0}", rolled.before.per_second),
         milliseconds(rolled.before.p99),
         milliseconds(rolled.start),
+        milliseconds(rolled.plain),
         milliseconds(rolled.promotion),
         milliseconds(rolled.during.p99),
         format!("{:.0}", rolled.active.per_second),
@@ -175,6 +180,8 @@ async fn median(client: &mut Client, fleet: &Fleet, write: impl Fn(&Cluster, u64
 struct Rolled {
     before: Tally,
     start: Duration,
+    /// The median of plain writes beside the same load.
+    plain: Duration,
     promotion: Duration,
     during: Tally,
     active: Tally,
@@ -203,14 +210,17 @@ impl Rolled {
         let loaded = polls(fleet, server);
         let promoted = async {
             tokio::time::sleep(POLLS / 4).await;
-            timed(
-                &mut Client::new(server.addr, 1),
-                &request("POST", "/rollouts/scale/promote", "{}"),
-            )
-            .await
+            let mut client = Client::new(server.addr, 1);
+            let mut plain = Vec::new();
+            for cluster in fleet.clusters.iter().take(WRITES_BESIDE) {
+                plain.push(timed(&mut client, &load::write(cluster, 9_000)).await?);
+            }
+            plain.sort_unstable();
+            let promotion = timed(&mut client, &request("POST", "/rollouts/scale/promote", "{}")).await?;
+            Result::Ok((plain[plain.len() / 2], promotion))
         };
         let (during, promotion) = tokio::join!(loaded, promoted);
-        let (during, promotion) = (during?, promotion?);
+        let (during, (plain, promotion)) = (during?, promotion?);
         polls(fleet, server).await?;
         let active = polls(fleet, server).await?;
         let get = request("GET", "/rollouts/scale/status", "");
@@ -221,6 +231,7 @@ impl Rolled {
         Ok(Rolled {
             before,
             start,
+            plain,
             promotion,
             during,
             active,

@@ -17,7 +17,7 @@ pub use self::plan::{RolloutPlan, plans};
 use super::App;
 use super::errors::ReadError;
 use super::reads::Turn;
-use super::status::{Judge, progress};
+use super::status::Judge;
 
 /// What is remembered about rollouts between two looks.
 #[derive(Debug)]
@@ -139,14 +139,7 @@ impl App {
             State::Never => (State::Never, false),
             // It may have been hurt by what it was told, whatever it said before.
             State::Silent => (State::Silent, false),
-            _ => {
-                let status = judge.status(&self.evidence, cluster);
-                let is_told = |kind: &fleet::status::KindStatus| {
-                    kind.told.as_ref().is_some_and(|told| told.digest == kind.current)
-                };
-                let found = progress(cluster, &status, &affected.inputs, is_told);
-                (found.state, found.told)
-            }
+            _ => judge.progress_on(&self.evidence, cluster, &affected.inputs),
         };
         counts.told += usize::from(is_told);
         match state {

@@ -12,6 +12,7 @@ mod revision;
 mod share;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -19,14 +20,13 @@ use fleet::Fleet;
 use fleet::document::Etag;
 use fleet::inputs::{Form, Reply};
 use fleet::snapshot::{Cluster, Poll};
-use fleet::status::{ClusterStatus, Expected, ExpectedKind, Lasting, Moment, judge};
+use fleet::status::{ClusterStatus, Expected, ExpectedKind, KindStatus, Lasting, Moment, State, judge};
 use resourceset::Bundle;
 
 pub use self::causes::Cause;
 pub use self::changed::{Changed, Crowded, Waiting};
 pub use self::evidence_map::{EvidenceMap, PollSeen};
 pub use self::overview::{Counts, Overview, Row, StatusQuery, Summary};
-pub(super) use self::revision::progress;
 pub use self::revision::{Effects, Missing, Progress, RevisionQuery, RevisionStatus};
 pub use self::share::share;
 pub use self::watch::{Transition, Transitions, watch};
@@ -92,7 +92,7 @@ impl Judge {
         }
         if !may_judge {
             let lasting = Lasting {
-                state: fleet::status::State::Behind,
+                state: State::Behind,
                 since: outline.last_poll,
             };
             return (lasting, outline.last_poll);
@@ -108,9 +108,14 @@ impl Judge {
 
     /// What the cluster would be told now.
     pub fn expected(&self, cluster: &Cluster) -> Expected {
+        self.expected_at(cluster, |_| true)
+    }
+
+    /// The same for some paths.
+    fn expected_at(&self, cluster: &Cluster, is_wanted: impl Fn(&str) -> bool) -> Expected {
         let named = self.fleet.named(&cluster.head().dns);
         let kinds = self.fleet.kinds().definitions().filter_map(|kind| {
-            let path = kind.path.as_deref()?;
+            let path = kind.path.as_deref().filter(|path| is_wanted(path))?;
             let (watched, sets) = self.rendering(path);
             Some(match named.read(path, Form::Plain) {
                 Poll::Reply(body) => ExpectedKind::read(path.into(), &body, watched, sets),
@@ -125,6 +130,28 @@ impl Judge {
             })
         });
         Expected { kinds: kinds.collect() }
+    }
+
+    /// How a change of some inputs, by path, is doing on a cluster, and whether the cluster was told what it would be told now.
+    pub(super) fn progress_on(
+        &self,
+        map: &EvidenceMap,
+        cluster: &Arc<Cluster>,
+        inputs: &[(Arc<str>, BTreeSet<String>)],
+    ) -> (State, bool) {
+        let evidence = map.get(&cluster.document().id);
+        let is_wanted = |path: &str| inputs.iter().any(|(own, _)| &**own == path);
+        // Without a report, the digests of replies tell all: nothing has to be merged for that.
+        if !evidence.has_objects() {
+            let replies = self.replies(cluster).filter(|(path, ..)| is_wanted(path));
+            let state = Lasting::of_polls(&evidence, replies).state;
+            return (state, matches!(state, State::Told | State::Converged));
+        }
+        let expected = self.expected_at(cluster, is_wanted);
+        let status = judge(&evidence, &expected, self.now, self.silent_after);
+        let is_told = |kind: &KindStatus| kind.told.as_ref().is_some_and(|told| told.digest == kind.current);
+        let found = revision::progress(cluster, &status, inputs, is_told);
+        (found.state, found.told)
     }
 
     /// The digests of what the cluster would be told now: path, digest, whether anything in it can become ready, and whether it
@@ -146,6 +173,6 @@ impl Judge {
 }
 
 const NEVER: Lasting = Lasting {
-    state: fleet::status::State::Never,
+    state: State::Never,
     since: None,
 };

@@ -161,7 +161,7 @@ impl RevisionStatus {
 }
 
 /// How a change of some inputs is doing on one cluster. `is_told` says whether the cluster was told of it.
-pub(in crate::app) fn progress(
+pub(super) fn progress(
     cluster: &Arc<Cluster>,
     status: &ClusterStatus,
     inputs: &[(Arc<str>, BTreeSet<String>)],
