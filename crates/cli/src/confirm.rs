@@ -18,7 +18,8 @@ pub(crate) const AFTER_HELP: &str = "\
 At a terminal, the command shows the plan and asks; answering yes also confirms the removals in the plan. Without a \
 terminal, it makes changes that remove nothing, and refuses to remove anything from clusters unless --yes or \
 --confirm-removals N is given. With --yes it prints the plan to stderr and does not ask. --yes does not confirm removals \
-beyond the removal budget: these need --confirm-removals N. If the effect changes between the plan and the write, the \
+beyond the removal budget, which need --confirm-removals N, nor clusters that leave a promoted wave of a rollout, which need \
+--confirm-demotions N. If the effect changes between the plan and the write, the \
 command plans, shows and asks again.";
 
 /// For the help of all other writes.
@@ -26,7 +27,8 @@ pub(crate) const NAMED_HELP: &str = "\
 At a terminal, the command shows the plan and asks if it changes the inputs of more than one cluster, or removes something \
 from a cluster; answering yes also confirms the removals in the plan. Without a terminal, it refuses to remove something \
 from more than one cluster unless --yes or --confirm-removals N is given. With --yes it prints such a plan to stderr and \
-does not ask. --yes does not confirm removals beyond the removal budget: these need --confirm-removals N.";
+does not ask. --yes does not confirm removals beyond the removal budget, which need --confirm-removals N, nor clusters that leave a \
+promoted wave of a rollout, which need --confirm-demotions N.";
 
 /// When a command asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

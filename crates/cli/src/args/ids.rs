@@ -161,7 +161,7 @@ mod tests {
             ),
             (
                 "all",
-                "clusters: namespaces: platform_components: profiles: rolebindings:",
+                "clusters: guards: namespaces: platform_components: profiles: rolebindings: rollouts:",
             ),
             ("all x", "there is no kind \"all\""),
             ("cluster/", "the value is empty; is a shell variable unset?"),

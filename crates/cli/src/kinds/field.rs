@@ -140,7 +140,7 @@ impl Form {
                 }
             }
             "object" => match (&schema["additionalProperties"], schema["properties"].as_object()) {
-                (Value::Bool(false), Some(properties)) => Form::Settings(parts(properties)),
+                (Value::Bool(false), Some(properties)) => Form::Settings(settings(properties)),
                 (others, _) if type_of(others) == "string" => Form::Pairs,
                 _ => Form::Json,
             },
@@ -210,6 +210,18 @@ impl Form {
 fn parts(properties: &Map<String, Value>) -> Vec<(String, Form)> {
     let part = |(name, schema): (&String, &Value)| (name.clone(), Form::read(schema));
     properties.iter().map(part).collect()
+}
+
+/// The same, where a value that may be null is null if it says so.
+fn settings(properties: &Map<String, Value>) -> Vec<(String, Form)> {
+    let mut parts = parts(properties);
+    for (name, form) in &mut parts {
+        let types = properties[name.as_str()]["type"].as_array();
+        if types.is_some_and(|types| types.iter().any(|one| one == "null")) {
+            *form = Form::Json;
+        }
+    }
+    parts
 }
 
 /// Parses `name=value`, where the name is one of the fields of an object. A value of several types that is not JSON is a text.
@@ -291,6 +303,8 @@ mod tests {
             ("converged=95%", json!({"converged": "95%"})),
             ("converged=3", json!({"converged": 3})),
             ("soak=30m", json!({"soak": "30m"})),
+            ("deadline=2h", json!({"deadline": "2h"})),
+            ("deadline=null", json!({"deadline": null})),
             (r#"{"deadline": null}"#, json!({"deadline": null})),
         ] {
             assert_eq!(form.parse(text).unwrap(), expected, "{text}");

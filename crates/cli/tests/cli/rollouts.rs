@@ -107,6 +107,9 @@ fn a_plan_shows_waves_and_starts_nothing() {
         "flux-resourceset-cli rollout plan --set component/podinfo oci_tag=1 --waves rest --gate converged=many",
         "flux-resourceset-cli rollout plan --set component/podinfo oci_tag=1 --waves rest --on-failure stop",
         "flux-resourceset-cli rollout plan --set component/podinfo depends_on=traefik --waves rest",
+        "flux-resourceset-cli profile create base --selector environment=dev -o name",
+        "flux-resourceset-cli profile add base component/podinfo --set oci_tag=6.6.0 -o name",
+        "flux-resourceset-cli rollout plan base --set profile/base 'platform_components=[{\"id\": \"podinfo\", \"oci_tag\": \"6.7.1\"}]' --waves canary,rest -o table | grep -v '^plan'",
     );
 }
 
@@ -125,7 +128,10 @@ fn a_rollout_is_followed_and_acted_on() {
         "flux-resourceset-cli rollout promote podinfo-6.7.1 --yes -o table 2>&1 | grep -v -e '^plan' -e /since",
         "flux-resourceset-cli rollout approve podinfo-6.7.1 -o table",
         "flux-resourceset-cli rollout approve podinfo-6.7.1",
-        "flux-resourceset-cli rollout update podinfo-6.7.1 --gate soak=1h --gate failures=2 --on-failure revert -o table",
+        "flux-resourceset-cli rollout update podinfo-6.7.1 --gate soak=1h --gate failures=2 --gate deadline=null --on-failure revert -o table",
+        "flux-resourceset-cli rollout update podinfo-6.7.1 --unset gate.failures -o table",
+        "flux-resourceset-cli rollout update podinfo-6.7.2 --gate soak=1h",
+        "flux-resourceset-cli rollout update podinfo-6.7.1 --gate soak=soon",
         "EDITOR='sed -i s/1h/2h/' flux-resourceset-cli rollout edit podinfo-6.7.1 -o table",
         "EDITOR='sed -i s/canary/first/' flux-resourceset-cli rollout edit podinfo-6.7.1",
         "flux-resourceset-cli rollout resume podinfo-6.7.1 -o table",
@@ -182,8 +188,15 @@ fn what_a_rollout_refuses_says_what_to_do() {
 }
 
 #[test]
-fn at_a_terminal_a_yes_confirms_demotions() {
-    let world = started();
+fn at_a_terminal_a_yes_starts_and_confirms_demotions() {
+    let world = fleet();
+    let start = "rollout start --set component/podinfo oci_tag=6.7.1 --waves canary,rest -o name";
+    let seen = world.terminal_transcript(&[(start, "asked 1; echo y; sleep 1")]);
+    assert!(
+        seen.contains("Start this rollout? [y/N]") && seen.contains("rollouts/podinfo-6.7.1\n---"),
+        "{seen}"
+    );
+    world.until_wave("podinfo-6.7.1", "canary");
     let seen = world.terminal_transcript(&[("label cluster dev-1 ring- -o name", "asked 1; echo y; sleep 1")]);
     assert!(
         seen.contains("1 cluster leaves a promoted wave") && seen.contains("--- exit 0"),

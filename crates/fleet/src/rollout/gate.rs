@@ -151,6 +151,15 @@ fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(*unit).map(Duration::from_secs)
 }
 
+/// A duration in words, of which nobody needs the last second.
+fn span(left: Duration) -> String {
+    match left.as_secs() {
+        seconds @ 0..120 => format!("{} s", seconds.max(1)),
+        seconds @ 120..7200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h", seconds.div_ceil(3600)),
+    }
+}
+
 /// What the evidence says about the promoted clusters that a rollout affects. Those that no number below counts are on their way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -250,7 +259,7 @@ impl Gate {
             .map_or(Duration::ZERO, |since| times.now.since(since));
         match self.soak.checked_sub(soaked) {
             None | Some(Duration::ZERO) => Verdict::Passed,
-            Some(left) => self.wait(times, format!("soaks for another {} s", left.as_secs().max(1)), counts),
+            Some(left) => self.wait(times, format!("soaks for another {}", span(left)), counts),
         }
     }
 
@@ -344,6 +353,20 @@ mod tests {
         );
         let told = gate(&json!({"told": "95%"}));
         assert_eq!(verdict(&told, counts(0, 0, 0, 0), 0), "passed");
+    }
+
+    #[test]
+    fn the_rest_of_a_soak_has_one_unit() {
+        for (seconds, words) in [
+            (0, "1 s"),
+            (119, "119 s"),
+            (120, "2 min"),
+            (1790, "30 min"),
+            (7200, "2 h"),
+            (86_401, "25 h"),
+        ] {
+            assert_eq!(span(Duration::from_secs(seconds)), words);
+        }
     }
 
     #[test]

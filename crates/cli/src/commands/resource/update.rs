@@ -58,17 +58,19 @@ fn changeable(kind: &Kind) -> Vec<Field> {
 
 fn run(session: &Session<'_>, kind: &Kind, matches: &ArgMatches) -> Result<(), Failure> {
     let mut value = Value::Object(field_values(&changeable(kind), matches));
-    for (field, key) in matches
-        .get_many::<(String, Option<String>)>("unset")
-        .into_iter()
-        .flatten()
-    {
+    let unset = matches.get_many::<(String, Option<String>)>("unset");
+    let unset: Vec<_> = unset.into_iter().flatten().cloned().collect();
+    let chosen = Chosen::read(kind, matches);
+    if let (Value::Object(set), Chosen::Ids(ids), true) = (&value, &chosen, rollout::is_of(kind)) {
+        let operations = rollout::update::operations(session, kind, ids, set, &unset)?;
+        return session.write_and_show(&operations, &WriteArgs::read(matches)?);
+    }
+    for (field, key) in &unset {
         match key {
             Some(key) if value[field].is_object() || value[field].is_null() => value[field][key] = Value::Null,
             _ => value[field] = Value::Null,
         }
     }
-    let chosen = Chosen::read(kind, matches);
     let operations: Vec<Operation> = match &chosen {
         Chosen::Ids(ids) => {
             let body = |id: &String| json!({"op": "merge", "kind": kind.name, "id": id, "value": value});

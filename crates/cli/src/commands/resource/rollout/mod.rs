@@ -5,6 +5,7 @@ mod history;
 mod set;
 mod start;
 mod status;
+pub(super) mod update;
 mod wait;
 mod waves;
 mod words;

@@ -1,5 +1,6 @@
 //! `--set KIND/ID FIELD=VALUE...`: the change of one shared document.
 
+use fleet::kind::PROFILES;
 use serde_json::{Map, Value, json};
 
 use crate::args::fields::field_path;
@@ -20,15 +21,21 @@ pub(super) fn operation(kinds: &Kinds, words: &[&String]) -> Result<Value, Failu
         return Err(usage(format!("\"{first}\" must be KIND/ID")));
     };
     let (kind, id) = (kinds.get(kind)?, given(id).map_err(usage)?);
-    let known: Vec<String> = kind.fields.iter().map(|field| field.name.clone()).collect();
+    let mut known: Vec<String> = kind.fields.iter().map(|field| field.name.clone()).collect();
+    if kind.name == PROFILES {
+        known.extend(kinds.iter().filter_map(|other| other.references.clone()));
+        known.push("patches".to_owned());
+    }
     let mut value = Map::new();
     for word in fields {
         let (path, text) = pair(word).map_err(usage)?;
         let (name, key) = field_path(&path, &known).map_err(usage)?;
-        let Some(field) = kind.fields.iter().find(|field| field.name == name) else {
-            continue;
+        let parsed = match kind.fields.iter().find(|field| field.name == name) {
+            Some(field) => parse(field, key.as_deref(), &text),
+            // What a profile brings; no flag stands for it.
+            None => serde_json::from_str(&text).map_err(|error| format!("not JSON: {error}")),
         };
-        let parsed = parse(field, key.as_deref(), &text).map_err(|error| usage(format!("{path}: {error}")))?;
+        let parsed = parsed.map_err(|error| usage(format!("{path}: {error}")))?;
         add(&mut value, &name, parsed);
     }
     Ok(json!({"op": "merge", "kind": kind.name, "id": id, "value": value}))

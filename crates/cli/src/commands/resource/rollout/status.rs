@@ -158,7 +158,8 @@ fn rows(found: &[Value]) -> Table {
         "failing",
         "silent",
         "waiting for",
-    ]);
+    ])
+    .at_least(&[16, 9, 5, 16, 8, 5, 9, 7, 6]);
     for status in found {
         let plain = |text: String| (text, Tone::Plain);
         let counts = ["affected", "told", "converged", "failing", "silent"]
