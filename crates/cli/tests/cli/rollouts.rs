@@ -188,6 +188,28 @@ fn what_a_rollout_refuses_says_what_to_do() {
 }
 
 #[test]
+fn an_operator_needs_the_kinds_and_the_right_to_approve() {
+    let world = started();
+    world.done(
+        "flux-resourceset-cli identity create ops --role operator --clusters '*' --kinds rollouts,platform_components >/dev/null; \
+         flux-resourceset-cli token create ops >ops; \
+         flux-resourceset-cli identity create dev --role operator --clusters environment=dev --kinds rollouts,platform_components >/dev/null; \
+         flux-resourceset-cli token create dev >dev",
+    );
+    transcript!(
+        world,
+        "FLUX_API_WRITE_TOKEN=$(cat dev) flux-resourceset-cli rollout pause podinfo-6.7.1",
+        "FLUX_API_WRITE_TOKEN=$(cat ops) flux-resourceset-cli rollout pause podinfo-6.7.1 -o name",
+        "FLUX_API_WRITE_TOKEN=$(cat ops) flux-resourceset-cli rollout promote podinfo-6.7.1 --yes -o name 2>/dev/null",
+        "FLUX_API_WRITE_TOKEN=$(cat ops) flux-resourceset-cli rollout approve podinfo-6.7.1",
+        "FLUX_API_WRITE_TOKEN=$(cat ops) flux-resourceset-cli rollout promote podinfo-6.7.1 --yes",
+        "flux-resourceset-cli identity update ops --approve -o name",
+        "FLUX_API_WRITE_TOKEN=$(cat ops) flux-resourceset-cli rollout approve podinfo-6.7.1 -o name",
+        "FLUX_API_WRITE_TOKEN=$(cat dev) flux-resourceset-cli rollout start --set component/traefik oci_tag=2 --waves rest",
+    );
+}
+
+#[test]
 fn at_a_terminal_a_yes_starts_and_confirms_demotions() {
     let world = fleet();
     let start = "rollout start --set component/podinfo oci_tag=6.7.1 --waves canary,rest -o name";

@@ -45,7 +45,7 @@ Examples:
   flux-resourceset-cli rollout start r --set component/x oci_tag=2 --waves 10%,rest --gate soak=1h
   flux-resourceset-cli rollout start r --set namespace/x labels.a=b --waves dev,rest --approve rest";
 
-/// What both commands propose.
+// What both commands propose. (Not a doc comment: clap would use it as their description.)
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("source").args(["filename", "set"]).required(true)))]
 struct Proposed {
