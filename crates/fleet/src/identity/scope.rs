@@ -54,7 +54,11 @@ pub fn judge_scope(
             kind => documents.push(format!("{kind}/{}", change.id)),
         }
     }
-    let changed = effect.clusters.iter();
+    let rollouts = rollout_effects(before, changes)?;
+    let changed = effect
+        .clusters
+        .iter()
+        .chain(rollouts.iter().flat_map(|effect| &effect.clusters));
     for cluster in changed.filter(|cluster| cluster.deleted || !cluster.inputs.is_empty()) {
         let ids = cluster.before.iter().chain([&cluster.id]);
         clusters.extend(ids.filter(|id| !judge.has_cluster(id)).map(ToString::to_string));
@@ -64,6 +68,16 @@ pub fn judge_scope(
     }
     let clusters: Vec<String> = clusters.into_iter().collect();
     Err(refusal(scope, clusters, documents))
+}
+
+/// What the rollouts that a write acts on change when they are complete: each action is judged by that. A rollout that the write
+/// starts is planned so anyway.
+fn rollout_effects(before: &Fleet, changes: &[Change]) -> Result<Vec<Effect>, Refusal> {
+    let acted_on = changes.iter().filter(|change| &*change.kind == ROLLOUTS);
+    let active = acted_on.filter(|change| before.rollouts().get(&change.id).is_some_and(|one| one.is_active()));
+    let effects = active.map(|change| before.rollout_effect(&change.id, None));
+    let effects: Result<Vec<Effect>, String> = effects.collect();
+    effects.map_err(|detail| Refusal::new(Reason::Invalid, detail))
 }
 
 /// The most clusters and documents that a refusal lists.
@@ -113,7 +127,7 @@ impl Judge<'_> {
             }
             kind if name_record(kind).is_some() => self.has_name(kind, &change.id),
             PROFILES if !self.has_profile(&change.id) => false,
-            ROLLOUTS => self.has_rollout(&change.id),
+            ROLLOUTS if !self.has_rollout(&change.id) => false,
             kind => self.scope.kinds.iter().any(|own| own == kind),
         }
     }

@@ -529,11 +529,14 @@ async fn a_scoped_operator_rolls_out_its_own_kinds_and_approves_if_it_may() {
     let app = setup().start().await;
     let mut tokens = Vec::new();
     for (id, kinds, approve) in [
-        ("may", json!(["platform_components"]), true),
-        ("not", json!(["platform_components"]), false),
-        ("others", json!(["namespaces"]), true),
+        ("may", json!(["rollouts", "platform_components"]), true),
+        ("not", json!(["rollouts", "platform_components"]), false),
+        ("others", json!(["rollouts", "namespaces"]), true),
+        ("unnamed", json!(["platform_components"]), true),
+        ("few", json!(["rollouts", "platform_components"]), true),
     ] {
-        let scope = json!({"clusters": "*", "kinds": kinds, "approve": approve});
+        let clusters = if id == "few" { "id=c0" } else { "*" };
+        let scope = json!({"clusters": clusters, "kinds": kinds, "approve": approve});
         app.post("/identities", &json!({"id": id, "role": "operator", "scope": scope}))
             .await
             .expect(201);
@@ -545,16 +548,28 @@ async fn a_scoped_operator_rolls_out_its_own_kinds_and_approves_if_it_may() {
         tokens.push(token["token"].as_str().unwrap().to_owned());
     }
     let asks = rollout(json!({"waves": [{"name": "all", "approve": true}]}));
-    app.post("/rollouts", &asks)
-        .token(&tokens[2])
-        .await
-        .problem(403, "out-of-scope");
+    for token in &tokens[2..] {
+        app.post("/rollouts", &asks)
+            .token(token)
+            .await
+            .problem(403, "out-of-scope");
+    }
     app.post("/rollouts", &asks).token(&tokens[1]).await.expect(201);
     for action in ["approve", "promote", "complete"] {
         app.post(format!("/rollouts/r/{action}"), &json!({}))
             .token(&tokens[1])
             .await
             .problem(403, "forbidden");
+    }
+    // Each action is judged by the completion, also one that changes nobody.
+    for token in &tokens[2..] {
+        for action in ["pause", "abort"] {
+            let path = format!("/rollouts/r/{action}");
+            app.post(path, &json!({}))
+                .token(token)
+                .await
+                .problem(403, "out-of-scope");
+        }
     }
     app.post("/rollouts/r/pause", &json!({}))
         .token(&tokens[1])
