@@ -4,25 +4,18 @@
 use serde_json::{Value, json};
 
 use super::look::same;
-use super::status::{COMPLAINT, SHOP};
-use crate::artifacts::Files;
+use super::status::SHOP;
 use crate::kube::text;
 use crate::story::Story;
 use crate::world::World;
 use crate::{Result, kube};
 
 /// A version that is as it should be, and one whose template fails.
-const GOOD: &str = "3.0.0";
-const BAD: &str = "3.0.1";
+pub(super) const GOOD: &str = "3.0.0";
+pub(super) const BAD: &str = "3.0.1";
 const SIMULATED: usize = 50;
 
-pub(super) fn rollouts(story: &mut Story, world: &mut World) -> Result<()> {
-    let broken = Files::from([(
-        "templates/more.yaml".to_owned(),
-        format!("{{{{ fail {COMPLAINT:?} }}}}").into_bytes(),
-    )]);
-    world.artifacts.chart_with("", SHOP, GOOD, &Files::new())?;
-    world.artifacts.chart_with("", SHOP, BAD, &broken)?;
+pub(super) fn rollouts(story: &mut Story, world: &World) -> Result<()> {
     story.chapter("A rollout: two clusters, and fifty that are simulated");
     let before = prepare(story, world)?;
     good(story, world, &before)?;

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::FLUX;
 use super::look::same;
+use super::{FLUX, rollouts};
 use crate::Result;
 use crate::artifacts::Files;
 use crate::cluster::Cluster;
@@ -27,7 +27,7 @@ const FIRST: &str = "1.0.0";
 /// one whose template fails,
 const BROKEN: &str = "1.0.1";
 /// what Helm says then,
-pub(super) const COMPLAINT: &str = "shop needs a database";
+const COMPLAINT: &str = "shop needs a database";
 /// one that repairs it,
 const REPAIRED: &str = "1.0.2";
 /// one that is slow: its Deployment becomes ready when the test says so,
@@ -124,6 +124,9 @@ fn publish(world: &mut World) -> Result<()> {
         (BROKEN, template(format!("{{{{ fail {COMPLAINT:?} }}}}"))),
         (REPAIRED, Files::new()),
         (SLOW, template(deployment.to_string())),
+        // Flux reads the index now and then: what a later chapter rolls out is in it from the start.
+        (rollouts::GOOD, Files::new()),
+        (rollouts::BAD, template(format!("{{{{ fail {COMPLAINT:?} }}}}"))),
     ] {
         world.artifacts.chart_with("", SHOP, version, &more)?;
     }
