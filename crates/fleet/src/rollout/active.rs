@@ -129,6 +129,9 @@ impl Active {
     /// Two fleets with the same stamp of a kind, and the same documents of a cluster, tell the cluster the same.
     fn stamp_all(&mut self, fleet: &Fleet) {
         let mut of_profiles = Sha256::new();
+        // It decides which keys of selectors are fields.
+        let clusters = fleet.kinds().clusters().map_or(0, |kind| kind.etag.0);
+        of_profiles.update(clusters.to_be_bytes());
         for patched in &self.profiles {
             self.add_promotion(patched.rollout, &mut of_profiles);
             of_profiles.update(patched.profile.document.etag.0.to_be_bytes());

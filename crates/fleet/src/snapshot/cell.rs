@@ -30,6 +30,16 @@ impl Cell {
         })
     }
 
+    /// The same, if no rollout had a part in it: which clusters are promoted depends on more than what makes a reply.
+    pub(super) fn without_rollouts(&self) -> Option<Self> {
+        let kept = self.0.try_read().ok()?;
+        let stamp = match kept.as_ref()? {
+            Ok(reply) => reply.stamp,
+            Err((_, stamp)) => *stamp,
+        };
+        (stamp == 0).then(|| Cell(RwLock::new(kept.clone())))
+    }
+
     /// What was made in this form, with this content, however the rollouts stood.
     pub(super) fn same(&self, form: Form, plain: Etag) -> Option<Reply> {
         let kept = self.0.try_read().ok()?;
@@ -41,10 +51,6 @@ impl Cell {
     pub(super) fn outline(&self, stamp: Stamp) -> Option<Result<(Etag, bool), Breach>> {
         let outline = |reply: &Reply| (reply.plain, reply.active);
         self.look(stamp, |made| Some(made.map(outline).map_err(Breach::clone)))
-    }
-
-    pub(super) fn is_filled(&self) -> bool {
-        self.0.try_read().is_ok_and(|kept| kept.is_some())
     }
 
     /// Keeps what was made, in place of what was here.
@@ -82,7 +88,7 @@ mod tests {
     #[test]
     fn a_cell_keeps_the_form_that_was_asked_for_last() {
         let cell = Cell::default();
-        assert!(!cell.is_filled());
+        assert!(cell.without_rollouts().is_none());
         let plain = Ok(Reply::new("plain"));
         let marked = Ok(Reply {
             form: Form::Marked,
@@ -109,7 +115,7 @@ mod tests {
         cell.fill(&Ok(Reply::new("a")), 0);
         let writer = cell.0.write().unwrap();
         assert!(cell.get(Form::Plain, 0).is_none());
-        assert!(!cell.clone().is_filled());
+        assert!(cell.clone().get(Form::Plain, 0).is_none());
         drop(writer);
         let reader = cell.0.read().unwrap();
         assert!(cell.get(Form::Plain, 0).is_some());
@@ -128,6 +134,7 @@ mod tests {
             cell.fill(&made, 7);
             assert!(cell.get(Form::Plain, 7).is_some() && cell.outline(7).is_some());
             assert!(cell.get(Form::Plain, 0).is_none() && cell.outline(8).is_none());
+            assert!(cell.without_rollouts().is_none());
         }
     }
 

@@ -131,12 +131,12 @@ impl Cluster {
     pub(super) fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
         let has_profiles = self.baseline.is_some();
         for list in &mut self.lists {
-            let made = old.list(&list.kind).filter(|made| made.reply.is_filled());
+            let made = old.list(&list.kind).and_then(|made| made.reply.without_rollouts());
             if let (Some(made), Some(kind)) = (made, kinds.get(&list.kind))
                 && inputs::cluster_block(kind, &self.head) == inputs::cluster_block(kind, &old.head)
                 && inputs::own_part(kind, value, has_profiles) == inputs::own_part(kind, old_value, has_profiles)
             {
-                list.reply = made.reply.clone();
+                list.reply = made;
             }
         }
     }

@@ -636,6 +636,42 @@ fn a_promoted_cluster_leaves_its_wave_only_if_that_is_confirmed() {
     }
 }
 
+/// A reply that was made while the rollout stood as it stands again: the cluster has left its wave in the meantime.
+#[test]
+fn a_reply_from_before_a_relabelling_is_not_used_when_the_rollout_comes_back() {
+    let canary = act(&start(&fleet(), json!({})), Action::Promote);
+    assert_eq!(tags(&canary)[0], "v2");
+    let abort = Verb::Step {
+        id: "r".into(),
+        step: Step::Action(Action::Abort),
+    };
+    let (aborted, record) = commit_quietly(&canary, &[Operation::new("rollouts", abort)]);
+    let relabel = json!({"operations": [merge("clusters", "c0", json!({"labels": {"ring": "other"}}))]});
+    let (relabelled, _) = commit_quietly(&aborted, &BatchRequest::parse(relabel).unwrap().operations);
+    let undo = WayBack {
+        then: Arc::new(canary.clone()),
+        back: Back::Undo {
+            record: Box::new(record),
+            reversed_by: None,
+        },
+    };
+    let (back, _) = commit_quietly(&relabelled, &undo.operations(&relabelled).unwrap());
+    assert_eq!(field(&back, "wave"), "canary");
+    assert_eq!(tags(&back)[0], "v1");
+}
+
+/// Writes without a look at any reply.
+fn commit_quietly(fleet: &Fleet, operations: &[Operation]) -> (Fleet, RevisionRecord) {
+    let outcome = fleet.write(operations, BATCH).unwrap();
+    let batch = Batch {
+        changes: outcome.changes.clone(),
+        ..Batch::default()
+    };
+    let record = RevisionRecord::on(fleet.head(), &batch);
+    let fleet = outcome.committed(record.head());
+    (fleet, record)
+}
+
 /// A cluster that joins or leaves must not fail the run (kubefleet#733).
 #[test]
 fn clusters_that_join_follow_the_rule_and_those_that_leave_are_gone() {
