@@ -188,6 +188,26 @@ fn what_a_rollout_refuses_says_what_to_do() {
 }
 
 #[test]
+fn what_a_rollout_removes_is_confirmed_at_its_start() {
+    let world = World::fleet_with_budget("1");
+    world
+        .done("flux-resourceset-cli namespace create extra && flux-resourceset-cli profile create base --selector '*'");
+    world.done("flux-resourceset-cli profile add base namespace/extra");
+    let start = "flux-resourceset-cli rollout start none --set profile/base 'namespaces=[{\"id\": \"extra\", \"excluded\": true}]' --waves environment=dev,rest";
+    transcript!(
+        world,
+        &format!(
+            "{} -o table | grep -v '^plan'",
+            start.replace("rollout start", "rollout plan")
+        ),
+        &format!("{start} 2>&1 | tail -n 2"),
+        &format!("{start} --yes 2>&1 | tail -n 3"),
+        &format!("{start} --confirm-removals 5 -o name"),
+        "flux-resourceset-cli rollout get none -o jsonpath='{.removals}'",
+    );
+}
+
+#[test]
 fn an_operator_needs_the_kinds_and_the_right_to_approve() {
     let world = started();
     world.done(
