@@ -207,7 +207,12 @@ fn demotion(demoted: &[Arc<str>], confirmed: Option<usize>) -> Option<Refusal> {
     let clusters: Vec<String> = demoted.iter().map(ToString::to_string).collect();
     let detail = match confirmed {
         Some(confirmed) => {
-            format!("this takes {count} clusters out of a promoted wave, but {confirmed} were confirmed")
+            let clusters = if count == 1 {
+                "1 cluster".to_owned()
+            } else {
+                format!("{count} clusters")
+            };
+            format!("this takes {clusters} out of a promoted wave, but {confirmed} confirmed")
         }
         None => format!(
             "this takes clusters out of a wave that a rollout promoted ({}), so that they go back to the documents from before; \

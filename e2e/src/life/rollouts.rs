@@ -145,11 +145,7 @@ fn good(story: &mut Story, world: &World, before: &str) -> Result<()> {
         )),
         other => return Err(format!("{other} of {SIMULATED} have the old version").into()),
     }
-    let asked = story.ask(
-        fleet,
-        &format!("rollout approve {ID} --reason 'the numbers are good'"),
-        &[],
-    )?;
+    let asked = story.ask(fleet, &format!("rollout approve {ID} --reason good"), &[])?;
     story.then(asked, "every cluster has it, and the rollout completes", || {
         is(world, ID, |status| status["state"] == "completed")
     })?;
@@ -182,7 +178,7 @@ fn bad(story: &mut Story, world: &World) -> Result<()> {
     same(&told.collect::<Vec<_>>(), &vec![GOOD])?;
     same(&two.installed(SHOP)?.version.as_str(), &GOOD)?;
     story.tick(&format!("{} never saw it", two.name));
-    let asked = story.ask(fleet, &format!("rollout revert {ID} --yes --reason 'it fails'"), &[])?;
+    let asked = story.ask(fleet, &format!("rollout revert {ID} --yes --reason fails"), &[])?;
     story.then(asked, &format!("{}: the old release is ready again", one.name), || {
         live(world)?;
         let release = one
@@ -191,7 +187,7 @@ fn bad(story: &mut Story, world: &World) -> Result<()> {
         kube::ready(&release)?;
         same(&one.installed(SHOP)?.version.as_str(), &GOOD)
     })?;
-    story.ask(fleet, &format!("rollout abort {ID} --yes --reason 'not this one'"), &[])?;
+    story.ask(fleet, &format!("rollout abort {ID} --yes --reason fails"), &[])?;
     let history = fleet.get(&format!("/changes?kind=rollouts&id={ID}"))?;
     let steps = history.as_array().into_iter().flatten().map(|change| {
         let (actor, state, wave) = (

@@ -155,9 +155,12 @@ impl Rollout {
         self.check_state(action)?;
         match action {
             Action::Approve => {
-                let wave = self.next_wave().filter(|wave| self.must_approve(wave));
-                let Some(wave) = wave else {
-                    return Err(self.wrong_state(action, "its next wave needs no approval"));
+                let wave = match self.next_wave() {
+                    Some(wave) if self.must_approve(wave) => wave,
+                    Some(wave) if wave.approve => {
+                        return Err(self.wrong_state(action, &format!("{} is approved already", wave.name)));
+                    }
+                    _ => return Err(self.wrong_state(action, "its next wave needs no approval")),
                 };
                 document["approved"] = wave.name.as_str().into();
                 document["waiting_for"] = Value::Null;
