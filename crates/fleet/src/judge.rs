@@ -113,7 +113,10 @@ pub fn judge(before: &Fleet, outcome: &Outcome, terms: Terms<'_>, detail: Detail
     {
         return Err(Refusal::plan_changed(now));
     }
-    effect.judge_protection(before)?;
+    // What a rollout brought may always go again.
+    if rollout::moved(before, after, changes).is_none_or(|moved| moved.forward) {
+        effect.judge_protection(before)?;
+    }
     // A start changes no reply yet: each promotion is guarded for itself.
     let at_once = started.as_ref().map(|_| compare(after));
     let guards = guard::check(
@@ -128,7 +131,8 @@ pub fn judge(before: &Fleet, outcome: &Outcome, terms: Terms<'_>, detail: Detail
         removals,
         refusal,
     } = hold_with_rollouts(before, after, changes, &effect, terms)?;
-    if let Some(effect) = &at_once {
+    // What was confirmed at the start is not removed yet. What was not counts from now on, so that many small rollouts are one large one.
+    if let Some(effect) = at_once.as_ref().filter(|_| removed.confirmed) {
         removed = Removed::by(effect);
     }
     let demoted = rollout::demoted(before, after, changes);
@@ -254,6 +258,20 @@ impl Fleet {
     pub fn change(&self, operations: &[Operation], rules: Rules, terms: Terms<'_>) -> Result<Accepted, Refusal> {
         let outcome = self.write(operations, terms.on(rules))?;
         let judgement = judge(self, &outcome, terms, Detail::Losses)?;
+        // A rollout keeps how much it may remove: as much as its start was accepted with.
+        let outcome = match judgement.completed {
+            Some(_) if terms.confirmation.removals.is_none() => {
+                let removals = Some(judgement.removals.count);
+                self.write(
+                    operations,
+                    Rules {
+                        removals,
+                        ..terms.on(rules)
+                    },
+                )?
+            }
+            _ => outcome,
+        };
         let overridden = judgement.overridden();
         match judgement.guarded.or(judgement.over_budget).or(judgement.demotes) {
             Some(refusal) => Err(refusal),

@@ -210,6 +210,13 @@ impl<'a> Comparison<'a> {
                         for fleet in [self.before, self.after] {
                             let clusters = fleet.clusters().values();
                             names.extend(clusters.filter(|cluster| cluster.refers_to(&change.id)).map(dns_key));
+                            names.extend(
+                                fleet
+                                    .members_by_rollouts()
+                                    .iter()
+                                    .filter_map(|id| fleet.cluster(id))
+                                    .map(dns_key),
+                            );
                         }
                     }
                 }

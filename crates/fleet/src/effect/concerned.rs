@@ -71,18 +71,20 @@ impl Concerned {
     }
 }
 
-/// The patches of a rollout, if a cluster may be promoted in it after a change and was not before, or the reverse.
+/// The patches of a rollout, before and after, if a cluster may be promoted in it after a change and was not before, or the reverse.
 fn moved_patches(before: &Fleet, after: &Fleet, id: &str) -> Vec<Patch> {
-    let promotes = |fleet: &Fleet| {
+    let promoting = |fleet: &Fleet| {
         let rollout = fleet.rollouts().get(id)?;
-        rollout.is_active().then(|| rollout.clone())
+        (rollout.is_active() && rollout.wave.is_some()).then(|| rollout.clone())
     };
-    let wave = |rollout: &Option<Arc<Rollout>>| rollout.as_ref().and_then(|rollout| rollout.wave);
-    let (old, new) = (promotes(before), promotes(after));
-    match wave(&old) == wave(&new) {
-        true => Vec::new(),
-        false => old.or(new).map(|rollout| rollout.patches.clone()).unwrap_or_default(),
+    let (old, new) = (promoting(before), promoting(after));
+    if let (Some(old), Some(new)) = (&old, &new)
+        && old.promotes_as(new)
+    {
+        return Vec::new();
     }
+    let both = [old, new].into_iter().flatten();
+    both.flat_map(|rollout: Arc<Rollout>| rollout.patches.clone()).collect()
 }
 
 /// Whether Flux may remove something when a cluster sees one version of a definition instead of another.

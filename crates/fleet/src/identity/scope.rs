@@ -54,6 +54,7 @@ pub fn judge_scope(
             kind => documents.push(format!("{kind}/{}", change.id)),
         }
     }
+    judge_approvals(scope, before, after, changes)?;
     let rollouts = rollout_effects(before, changes)?;
     let changed = effect
         .clusters
@@ -68,6 +69,38 @@ pub fn judge_scope(
     }
     let clusters: Vec<String> = clusters.into_iter().collect();
     Err(refusal(scope, clusters, documents))
+}
+
+/// Refuses to promote a wave that waits for an approval, on whatever road, unless the caller may approve.
+fn judge_approvals(scope: &OperatorScope, before: &Fleet, after: &Fleet, changes: &[Change]) -> Result<(), Refusal> {
+    let needs_approval = |change: &&Change| {
+        let (old, new) = (before.rollouts().get(&change.id), after.rollouts().get(&change.id));
+        let Some(new) = new else { return false };
+        let (wave, approved) = (
+            old.and_then(|old| old.wave),
+            old.and_then(|old| old.approved.as_deref()),
+        );
+        let first = wave.map_or(0, |wave| wave + 1);
+        let end = new.wave.map_or(0, |wave| wave + 1);
+        let promoted = new.waves.iter().take(end).skip(first);
+        let skips = promoted
+            .filter(|wave| wave.approve)
+            .any(|wave| approved != Some(&*wave.name));
+        skips || (new.approved.is_some() && new.approved.as_deref() != approved)
+    };
+    let mut moved = changes.iter().filter(|change| &*change.kind == ROLLOUTS);
+    match moved.find(needs_approval).filter(|_| !scope.approve) {
+        None => Ok(()),
+        Some(change) => {
+            let detail = format!(
+                "the scope of the caller does not include approving the rollout \"{}\"",
+                change.id
+            );
+            let mut refusal = Refusal::new(Reason::OutOfScope, detail);
+            refusal.resources = vec![format!("{ROLLOUTS}/{}", change.id)];
+            Err(refusal)
+        }
+    }
 }
 
 /// What the rollouts that a write acts on change when they are complete: each action is judged by that. A rollout that the write
@@ -132,13 +165,19 @@ impl Judge<'_> {
         }
     }
 
+    /// Whether the selector that a patch gives a profile, if it gives one, can only match clusters in scope.
+    fn selects_within(&self, patch: &serde_json::Value) -> bool {
+        let selector = patch.get("selector").and_then(serde_json::Value::as_str);
+        selector.is_none_or(|text| Selector::parse(text).is_ok_and(|selector| selector.is_within(self.selector)))
+    }
+
     /// Whether a rollout changes only documents in scope.
     fn has_rollout(&self, id: &str) -> bool {
         let rollouts = self.fleets.iter().filter_map(|fleet| fleet.rollouts().get(id));
         let mut patches = rollouts.flat_map(|rollout| &rollout.patches);
         patches.all(|patch| {
             let is_own = self.scope.kinds.iter().any(|own| **own == *patch.kind);
-            is_own && (&*patch.kind != PROFILES || self.has_profile(&patch.id))
+            is_own && (&*patch.kind != PROFILES || (self.has_profile(&patch.id) && self.selects_within(&patch.value)))
         })
     }
 

@@ -147,6 +147,7 @@ impl Active {
                 continue;
             }
             let mut hash = of_profiles.clone();
+            hash.update(kind.etag.0.to_be_bytes());
             for (position, definition) in definitions.into_iter().flat_map(BTreeMap::values) {
                 self.add_promotion(*position, &mut hash);
                 hash.update(definition.document.id.as_bytes());
@@ -235,6 +236,16 @@ impl Active {
         let mut all = self.rollouts.iter().zip(&self.patched);
         all.find(|((one, _), _)| &**one.id() == rollout)
             .map_or(0, |(_, stamp)| *stamp)
+    }
+
+    /// Identifies what the other rollouts are, and how far.
+    pub fn others(&self, rollout: &str) -> u64 {
+        let others = self.rollouts.iter().zip(&self.patched);
+        let others = others.filter(|((one, _), _)| &**one.id() != rollout);
+        others.fold(0, |all, ((one, _), stamp)| {
+            let wave = one.wave.map_or(0, |wave| wave as u64 + 1);
+            (all.rotate_left(1) ^ stamp).wrapping_add(wave)
+        })
     }
 
     /// The position of the wave that a cluster is in.

@@ -206,13 +206,15 @@ pub enum Verdict {
     Waits(String),
     /// Why it fails, in words.
     Fails(String),
+    /// The deadline has passed; what it still waits for, in words.
+    Late(String),
 }
 
 /// When things happened at a gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// When the wave was promoted, or the rollout went on.
-    pub began: Moment,
+    /// When the wave was promoted, or the rollout went on. None: the deadline does not run.
+    pub began: Option<Moment>,
     /// Since when enough clusters have it, without a break. None: not now.
     pub enough_since: Option<Moment>,
     pub now: Moment,
@@ -229,10 +231,13 @@ impl Gate {
     fn have_and_needed(&self, counts: &Counts) -> (usize, usize) {
         let left_out = counts.unheard().min(self.silent.at_most(counts.affected));
         let counted = counts.affected - left_out;
-        match self.enough {
-            Enough::Converged(share) => (counts.converged, share.at_least(counted)),
-            Enough::Told(share) => (counts.told, share.at_least(counted)),
-        }
+        let (have, share) = match self.enough {
+            Enough::Converged(share) => (counts.converged, share),
+            Enough::Told(share) => (counts.told, share),
+        };
+        // Without any evidence nothing passes, however many may be silent.
+        let fewest = usize::from(share.at_least(counts.affected) > 0);
+        (have, share.at_least(counted).max(fewest))
     }
 
     /// Failing clusters, and silent ones beyond what is allowed.
@@ -281,9 +286,9 @@ impl Gate {
 
     /// Waits, until the deadline.
     fn wait(&self, times: Times, what: String, counts: &Counts) -> Verdict {
-        match self.deadline {
-            Some(deadline) if times.now.since(times.began) >= deadline => {
-                Verdict::Fails(format!("the deadline has passed: {what}; {counts}"))
+        match self.deadline.zip(times.began) {
+            Some((deadline, began)) if times.now.since(began) >= deadline => {
+                Verdict::Late(format!("the deadline has passed: {what}; {counts}"))
             }
             _ => Verdict::Waits(what),
         }
@@ -304,7 +309,7 @@ mod tests {
         let now = Moment(100_000_000);
         let enough_since = gate.has_enough(&counts).then_some(Moment(now.0 - soaked * 1000));
         let times = Times {
-            began: Moment(now.0 - 3_600_000),
+            began: Some(Moment(now.0 - 3_600_000)),
             enough_since,
             now,
         };
@@ -312,6 +317,7 @@ mod tests {
             Verdict::Passed => "passed",
             Verdict::Waits(_) => "waits",
             Verdict::Fails(_) => "fails",
+            Verdict::Late(_) => "late",
         }
     }
 
@@ -345,12 +351,20 @@ mod tests {
             assert_eq!(verdict(&lenient, counts, soaked), expected, "{counts}");
         }
         let hasty = gate(&json!({"converged": "95%", "deadline": "1h"}));
-        assert_eq!(verdict(&hasty, counts(0, 0, 0, 20), 0), "fails", "the deadline");
+        assert_eq!(verdict(&hasty, counts(0, 0, 0, 20), 0), "late", "the deadline");
         assert_eq!(
             verdict(&hasty, counts(20, 0, 0, 0), 0),
             "passed",
             "what is enough passes at its deadline"
         );
+        let patient = gate(&json!({"converged": "95%", "silent": "100%"}));
+        assert_eq!(
+            verdict(&patient, counts(0, 0, 0, 20), 0),
+            "waits",
+            "no evidence, no promotion"
+        );
+        assert_eq!(verdict(&patient, counts(0, 0, 20, 0), 0), "waits");
+        assert_eq!(verdict(&patient, counts(1, 0, 0, 19), 0), "passed");
         let told = gate(&json!({"told": "95%"}));
         assert_eq!(verdict(&told, counts(0, 0, 0, 0), 0), "passed");
     }

@@ -162,6 +162,19 @@ impl Rollout {
         self.waves.get(self.wave.map_or(0, |wave| wave + 1))
     }
 
+    /// Whether both promote the same clusters, and change the same.
+    pub(crate) fn promotes_as(&self, other: &Rollout) -> bool {
+        self.wave == other.wave && self.is_same_change(other)
+    }
+
+    /// Whether both change the same, in the same waves.
+    pub(crate) fn is_same_change(&self, other: &Rollout) -> bool {
+        let [own, others] = [self, other].map(|rollout| rollout.document.body.fields().unwrap_or_default());
+        ["operations", "waves"]
+            .iter()
+            .all(|field| own.text(field) == others.text(field))
+    }
+
     /// Whether it patches a document.
     pub fn patches(&self, kind: &str, id: &str) -> bool {
         self.patches

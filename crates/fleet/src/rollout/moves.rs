@@ -37,7 +37,9 @@ pub(crate) fn moved(before: &Fleet, after: &Fleet, changes: &[Change]) -> Option
         return None;
     };
     let (old, new) = (before.rollouts().get(&change.id)?, after.rollouts().get(&change.id)?);
-    let is_part = |change: &Change| &*change.kind == ROLLOUTS || old.patches(&change.kind, &change.id);
+    // Only a completion writes other documents.
+    let is_complete = new.state == State::Completed;
+    let is_part = |change: &Change| &*change.kind == ROLLOUTS || (is_complete && old.patches(&change.kind, &change.id));
     if !old.is_active() || !changes.iter().all(is_part) {
         return None;
     }

@@ -229,6 +229,18 @@ impl Fleet {
         }
     }
 
+    /// The clusters that match a profile which a rollout patches.
+    pub(crate) fn members_by_rollouts(&self) -> Vec<Arc<str>> {
+        let mut members = ClusterSets::default();
+        let patched = self
+            .rollouts
+            .active()
+            .into_iter()
+            .flat_map(|active| active.patched_profiles());
+        patched.for_each(|(_, profile)| self.add_members(profile.id(), &mut members));
+        members.sorted()
+    }
+
     /// The clusters that match a profile, as it is or as a rollout patches it.
     pub fn members(&self, profile: &str) -> ClusterSets {
         let mut members = ClusterSets::default();

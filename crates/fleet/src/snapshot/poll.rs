@@ -11,7 +11,7 @@ use crate::damage::Damage;
 use crate::document::Etag;
 use crate::inputs::{self, Body, Breach, Form, MARK_BYTES, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
 use crate::kind::{KINDS, Kind, PROFILES, ROLLOUTS, is_server_kind};
-use crate::rollout::Stamp;
+use crate::rollout::{Active, Promoted, Stamp};
 
 /// The answer to a poll, or `Poll<Bytes>` for one who only looks: the body.
 #[derive(Clone, Debug)]
@@ -155,8 +155,8 @@ impl Fleet {
     /// Whether a cluster can have inputs of a kind. A patched profile may bring the first one; such a reply is not cached until the
     /// rollout is complete.
     fn may_have_inputs(&self, cluster: &Cluster, kind: &Kind) -> bool {
-        let active = self.rollouts.active();
-        cluster.refers_to(&kind.name) || active.is_some_and(|active| active.patches_profiles())
+        let by_rollout = |active: &Arc<Active>| active.patches_profiles() && active.promoted(cluster) != Promoted::NONE;
+        cluster.refers_to(&kind.name) || self.rollouts.active().is_some_and(by_rollout)
     }
 
     /// The state of the rollouts that replies of a kind are made with.

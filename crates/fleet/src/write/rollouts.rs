@@ -311,8 +311,10 @@ impl Draft<'_> {
     /// not, and must not take longer in a larger fleet.
     pub(super) fn concerns_rollouts(&self) -> bool {
         let is_started = |id: &str| {
-            let before = self.base.rollouts().get(id);
-            before.is_none_or(|before| !before.is_active())
+            let (before, now) = (self.base.rollouts().get(id), self.now().rollouts().get(id));
+            let goes_on =
+                |before: &Arc<Rollout>| before.is_active() && now.is_some_and(|now| now.is_same_change(before));
+            !before.is_some_and(goes_on)
         };
         let concerns = |(kind, id): &(Arc<str>, Arc<str>)| match &**kind {
             ROLLOUTS => is_started(id),

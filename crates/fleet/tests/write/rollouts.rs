@@ -636,6 +636,79 @@ fn a_promoted_cluster_leaves_its_wave_only_if_that_is_confirmed() {
     }
 }
 
+/// A rollback is no revert: what it removes besides has to be confirmed.
+#[test]
+fn a_rollback_that_also_moves_a_rollout_back_is_held_by_the_budget() {
+    let brings =
+        json!({"operations": [{"op": "merge", "kind": "profiles", "id": "base", "value": {"description": "new"}}]});
+    let started = start(&fleet(), brings);
+    let (canary, promotion) = commit_quietly(&started, &[step("r", Step::Promote)]);
+    let adds = json!({"operations": [merge("profiles", "base", json!({"platform_components": [{"id": "c"}]}))]});
+    let (added, addition) = commit_quietly(&canary, &BatchRequest::parse(adds).unwrap().operations);
+    let then = rewound(&added, &[promotion, addition]);
+    let way = WayBack {
+        then: Arc::new(then),
+        back: Back::Rollback(Scope::Fleet),
+    };
+    let operations = way.operations(&added).unwrap();
+    let refusal = change(&added, &operations, BATCH, Confirmation::default(), Some(2)).unwrap_err();
+    assert_eq!(refusal.reason, Reason::RemovalBudget, "{refusal:?}");
+}
+
+fn step(id: &str, step: Step) -> Operation {
+    Operation::new("rollouts", Verb::Step { id: id.into(), step })
+}
+
+/// Many small rollouts are one large one.
+#[test]
+fn what_a_start_removes_without_confirmation_counts_in_the_window() {
+    let removes = json!({
+        "operations": [{"op": "merge", "kind": "platform_components", "id": "a", "value": {"component_version": "2"}},
+            {"op": "merge", "kind": "profiles", "id": "base", "value": {"platform_components": [{"id": "b", "$patch": "delete"}]}}],
+    });
+    let (started, accepted) = judged(
+        &fleet(),
+        json!([create("rollouts", rollout(removes))]),
+        Confirmation::default(),
+        Some(8),
+    )
+    .unwrap();
+    assert_eq!(accepted.removed.count(), 8);
+    assert_eq!(field(&started, "removals"), 8, "as many as its start was accepted with");
+    let (none, _) = judged(
+        &fleet(),
+        json!([create("rollouts", rollout(json!({})))]),
+        Confirmation::default(),
+        Some(8),
+    )
+    .unwrap();
+    assert_eq!(field(&none, "removals"), 0);
+}
+
+/// An id may be used again, for another change.
+#[test]
+fn a_rollback_to_another_rollout_of_the_same_id_shows_what_it_changes() {
+    let first = act(&start(&fleet(), json!({})), Action::Promote);
+    let (aborted, one) = commit_quietly(&first, &[step("r", Step::Action(Action::Abort))]);
+    let delete = json!({"operations": [delete("rollouts", "r")]});
+    let (deleted, two) = commit_quietly(&aborted, &BatchRequest::parse(delete).unwrap().operations);
+    let other = json!({"id": "r", "waves": [{"name": "canary", "selector": "id=c3"}, {"name": "rest"}],
+        "operations": [{"op": "merge", "kind": "platform_components", "id": "b", "value": {"oci_tag": "v7"}}]});
+    let again = json!({"operations": [create("rollouts", other)]});
+    let (again, three) = commit_quietly(&deleted, &BatchRequest::parse(again).unwrap().operations);
+    let (second, four) = commit_quietly(&again, &[step("r", Step::Promote)]);
+    let then = rewound(&second, &[one, two, three, four]);
+    let way = WayBack {
+        then: Arc::new(then),
+        back: Back::Rollback(Scope::Fleet),
+    };
+    let (back, record) = commit_quietly(&second, &way.operations(&second).unwrap());
+    let effect = Effect::of(&second, &back, &record.changes);
+    let changed: Vec<&str> = effect.clusters.iter().map(|cluster| &*cluster.id).collect();
+    assert_eq!(changed, ["c0", "c3"]);
+    check_effect(&second, &back, &record.changes);
+}
+
 /// A reply that was made while the rollout stood as it stands again: the cluster has left its wave in the meantime.
 #[test]
 fn a_reply_from_before_a_relabelling_is_not_used_when_the_rollout_comes_back() {

@@ -29,6 +29,8 @@ pub enum Class {
     Plan,
     /// Whoever follows or exports the log. Each read of theirs is short.
     Stream,
+    /// The driver of rollouts.
+    Rollouts,
 }
 
 impl Class {
@@ -51,14 +53,14 @@ impl Class {
         match self {
             Class::Reader | Class::Writer | Class::Stream => 4,
             Class::Flux | Class::Plan => 2,
-            Class::Past => 1,
+            Class::Past | Class::Rollouts => 1,
         }
     }
 }
 
 /// The places of all classes.
 #[derive(Debug)]
-pub struct Places([(Class, Arc<Semaphore>); 6]);
+pub struct Places([(Class, Arc<Semaphore>); 7]);
 
 impl Default for Places {
     fn default() -> Self {
@@ -69,6 +71,7 @@ impl Default for Places {
             Class::Writer,
             Class::Plan,
             Class::Stream,
+            Class::Rollouts,
         ];
         Places(all.map(|class| (class, Arc::new(Semaphore::new(class.places())))))
     }

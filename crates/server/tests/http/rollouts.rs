@@ -55,8 +55,8 @@ fn rollout(fields: Value) -> Value {
 }
 
 /// Lets the driver look once.
-async fn look(app: &TestApp, driver: &mut Driver) {
-    *driver = std::mem::take(driver).look(&app.app).await;
+async fn look(app: &TestApp, driver: &Driver) {
+    driver.look(&app.app).await;
 }
 
 async fn status(app: &TestApp) -> Value {
@@ -110,7 +110,7 @@ async fn act(app: &TestApp, action: &str) -> Reply {
 #[tokio::test]
 async fn a_good_rollout_passes_its_canaries_waits_for_approval_and_completes() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     for n in 0..6 {
         report(&app, &format!("c{n}"), true).await;
     }
@@ -120,7 +120,7 @@ async fn a_good_rollout_passes_its_canaries_waits_for_approval_and_completes() {
         .expect(201);
     assert_eq!(at(&app).await, ("running".into(), Value::Null));
 
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await, ("running".into(), json!("canary")));
     let waves = status(&app).await["waves"].clone();
     let expected = json!({"name": "canary", "members": 2, "affected": 2, "promoted": true, "approve": false, "told": 0, "converged": 0, "failing": 0, "silent": 0});
@@ -132,32 +132,32 @@ async fn a_good_rollout_passes_its_canaries_waits_for_approval_and_completes() {
     );
 
     // Without evidence about the new version, nothing goes on: what was converged before says nothing.
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.1, "canary");
     assert_eq!(status(&app).await["waits"], "0 of 2 are converged, 2 must be");
     assert_eq!(report(&app, "c0", true).await, "v2");
     assert_eq!(poll(&app, "c1").await, "v2");
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let canary = status(&app).await["waves"][0].clone();
     assert_eq!((&canary["told"], &canary["converged"]), (&json!(2), &json!(1)));
     assert_eq!(poll(&app, "c3").await, "v1");
 
     report(&app, "c1", true).await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let waiting = status(&app).await;
     assert_eq!(
         (&waiting["wave"], &waiting["waiting_for"]),
         (&json!("canary"), &json!("approval/rest"))
     );
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     act(&app, "approve").await.expect(200);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.1, "rest");
     for n in 2..5 {
         assert_eq!(report(&app, &format!("c{n}"), true).await, "v2");
     }
     assert_eq!(poll(&app, "c5").await, "v0");
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await, ("completed".into(), json!("rest")));
     assert_eq!(app.read("/platform_components/app").await["oci_tag"], "v2");
 
@@ -184,12 +184,12 @@ async fn a_good_rollout_passes_its_canaries_waits_for_approval_and_completes() {
 #[tokio::test]
 async fn a_version_that_fails_halts_after_the_canary_and_a_revert_brings_it_back() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     app.post("/rollouts", &rollout(json!({}))).await.expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     report(&app, "c0", true).await;
     report(&app, "c1", false).await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let halted = status(&app).await;
     assert_eq!(
         (&halted["state"], &halted["wave"]),
@@ -199,7 +199,7 @@ async fn a_version_that_fails_halts_after_the_canary_and_a_revert_brings_it_back
         halted["message"],
         "too many failures: at most 0 may fail and 5% may be silent; 2 affected, 2 told, 1 converged, 1 failing, 0 silent"
     );
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.0, "halted", "it does not go on by itself");
     assert_eq!(poll(&app, "c3").await, "v1");
 
@@ -208,7 +208,7 @@ async fn a_version_that_fails_halts_after_the_canary_and_a_revert_brings_it_back
         (poll(&app, "c0").await, poll(&app, "c1").await),
         ("v1".into(), "v1".into())
     );
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await, ("reverted".into(), Value::Null));
     act(&app, "abort").await.expect(200);
     act(&app, "resume").await.problem(409, "wrong-state");
@@ -217,13 +217,13 @@ async fn a_version_that_fails_halts_after_the_canary_and_a_revert_brings_it_back
 #[tokio::test]
 async fn with_on_failure_revert_a_failing_wave_goes_back_by_itself() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     app.post("/rollouts", &rollout(json!({"on_failure": "revert"})))
         .await
         .expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     report(&app, "c0", false).await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await, ("reverted".into(), Value::Null));
     assert_eq!(poll(&app, "c0").await, "v1");
     assert!(
@@ -238,21 +238,21 @@ async fn with_on_failure_revert_a_failing_wave_goes_back_by_itself() {
 #[tokio::test]
 async fn a_cluster_that_is_away_is_left_out_and_the_soak_counts_from_now() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     let gate = json!({"told": "100%", "silent": 1, "soak": "1s"});
     app.post("/rollouts", &rollout(json!({"gate": gate}))).await.expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     poll(&app, "c0").await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.1, "canary");
     let waits = status(&app).await["waits"].clone();
     assert!(waits.as_str().unwrap().starts_with("soaks for another"), "{waits}");
-    until_wave(&app, &mut driver, "rest").await;
+    until_wave(&app, &driver, "rest").await;
     assert_eq!(status(&app).await["waves"][0]["silent"], 1, "c1 never polled");
 }
 
 /// Lets the driver look until a wave is promoted.
-async fn until_wave(app: &TestApp, driver: &mut Driver, wave: &str) {
+async fn until_wave(app: &TestApp, driver: &Driver, wave: &str) {
     for _ in 0..100 {
         look(app, driver).await;
         if at(app).await.1 == wave {
@@ -266,12 +266,12 @@ async fn until_wave(app: &TestApp, driver: &mut Driver, wave: &str) {
 #[tokio::test]
 async fn a_deadline_halts() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     app.post("/rollouts", &rollout(json!({"gate": {"deadline": "0s"}})))
         .await
         .expect(201);
-    look(&app, &mut driver).await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await, ("halted".into(), json!("canary")));
     assert!(
         status(&app).await["message"]
@@ -284,45 +284,64 @@ async fn a_deadline_halts() {
 #[tokio::test]
 async fn lost_evidence_makes_a_gate_wait_and_a_restart_continues() {
     let app = setup().sqlite().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     app.post("/rollouts", &rollout(json!({}))).await.expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     report(&app, "c0", true).await;
     report(&app, "c1", true).await;
     // In these tests nothing keeps evidence over a restart.
     let app = app.restart().await;
-    let mut driver = Driver::default();
-    look(&app, &mut driver).await;
+    let driver = Driver::default();
+    look(&app, &driver).await;
     assert_eq!(at(&app).await, ("running".into(), json!("canary")));
     let waits = status(&app).await["waits"].clone();
     assert_eq!(waits, "0 of 2 are converged, 2 must be");
     for id in ["c0", "c1"] {
         report(&app, id, true).await;
     }
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.1, "rest");
+}
+
+/// Losing evidence delays a rollout, and never takes anything back.
+#[tokio::test]
+async fn a_restart_while_a_rollout_waits_for_approval_does_not_halt_it_at_its_deadline() {
+    let app = setup().sqlite().start().await;
+    let driver = Driver::default();
+    let waves = json!([{"name": "canary", "selector": "ring=canary"}, {"name": "rest", "approve": true}]);
+    let fields = json!({"waves": waves, "gate": {"told": "100%", "deadline": "0s"}, "on_failure": "revert"});
+    app.post("/rollouts", &rollout(fields)).await.expect(201);
+    look(&app, &driver).await;
+    poll(&app, "c0").await;
+    poll(&app, "c1").await;
+    look(&app, &driver).await;
+    assert_eq!(status(&app).await["waiting_for"], "approval/rest");
+    let app = app.restart().await;
+    look(&app, &Driver::default()).await;
+    assert_eq!(at(&app).await, ("running".into(), json!("canary")));
+    assert_eq!(status(&app).await["waits"], "0 of 2 are told, 2 must be");
 }
 
 #[tokio::test]
 async fn a_freeze_in_the_middle_makes_a_rollout_wait_and_never_holds_back_a_stop() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     app.post("/rollouts", &rollout(json!({"gate": {"told": "100%"}})))
         .await
         .expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let freeze = json!({"id": "freeze", "selector": "ring=main", "changes": 0, "reason": "the fair"});
     app.post("/guards", &freeze).await.expect(201);
     poll(&app, "c0").await;
     poll(&app, "c1").await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let waiting = status(&app).await;
     assert_eq!(
         (&waiting["state"], &waiting["wave"], &waiting["waiting_for"]),
         (&json!("running"), &json!("canary"), &json!("guard/freeze"))
     );
     let revision = app.revision();
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(app.revision(), revision, "it is said once");
     act(&app, "promote").await.problem(409, "guarded");
     act(&app, "complete").await.problem(409, "guarded");
@@ -333,10 +352,10 @@ async fn a_freeze_in_the_middle_makes_a_rollout_wait_and_never_holds_back_a_stop
     assert_eq!(poll(&app, "c0").await, "v1");
     act(&app, "resume").await.expect(200);
     app.delete("/guards/freeze").await.expect(204);
-    until_wave(&app, &mut driver, "canary").await;
+    until_wave(&app, &driver, "canary").await;
     poll(&app, "c0").await;
     poll(&app, "c1").await;
-    until_wave(&app, &mut driver, "rest").await;
+    until_wave(&app, &driver, "rest").await;
 }
 
 #[tokio::test]
@@ -351,7 +370,7 @@ async fn two_processes_drive_one_rollout_and_promote_once() {
     one.post("/rollouts", &rollout(json!({"gate": {"told": "100%"}})))
         .await
         .expect(201);
-    let (mut first, mut second) = (Driver::default(), Driver::default());
+    let (first, second) = (Driver::default(), Driver::default());
     let ended = |app: &Arc<App>| {
         app.fleet()
             .rollouts()
@@ -363,7 +382,7 @@ async fn two_processes_drive_one_rollout_and_promote_once() {
             poll(&one, &format!("c{n}")).await;
             poll(&other, &format!("c{n}")).await;
         }
-        (first, second) = tokio::join!(first.look(&one.app), second.look(&other.app));
+        tokio::join!(first.look(&one.app), second.look(&other.app));
         if ended(&one.app) && ended(&other.app) {
             break;
         }
@@ -380,11 +399,11 @@ async fn two_processes_drive_one_rollout_and_promote_once() {
 #[tokio::test]
 async fn a_cluster_that_joins_is_left_out_of_the_gates_of_waves_before_it() {
     let app = setup().start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     app.post("/rollouts", &rollout(json!({"gate": {"told": "100%", "silent": 0}})))
         .await
         .expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let joins = json!({
         "id": "late", "cluster_name": "late", "cluster_dns": dns("late"), "environment": "dev", "labels": {"ring": "canary"},
         "platform_components": [{"id": "app"}],
@@ -393,7 +412,7 @@ async fn a_cluster_that_joins_is_left_out_of_the_gates_of_waves_before_it() {
     assert_eq!(app.read("/rollouts/r/status").await["waves"][0]["members"], 3);
     poll(&app, "c0").await;
     poll(&app, "c1").await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.1, "rest", "late has not polled, and does not hold it up");
     assert_eq!(poll(&app, "late").await, "v2");
 }
@@ -403,7 +422,7 @@ async fn removals_beyond_what_was_confirmed_halt() {
     let mut setup = setup();
     setup.config.budget.clusters = Some(1);
     let app = setup.start().await;
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     let profile = json!({"id": "base", "selector": "*", "namespaces": [{"id": "extra"}]});
     app.post("/profiles", &profile).await.expect(201);
     let removes = json!({
@@ -432,13 +451,13 @@ async fn removals_beyond_what_was_confirmed_halt() {
         .header("x-confirm-removals", "6")
         .header("if-plan-match", plan["plan"].as_str().unwrap());
     start.await.expect(201);
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.1, "canary");
     let late = json!({"id": "late", "cluster_name": "late", "cluster_dns": dns("late"), "environment": "dev"});
     app.post("/clusters", &late).await.expect(201);
     poll(&app, "c0").await;
     poll(&app, "c1").await;
-    look(&app, &mut driver).await;
+    look(&app, &driver).await;
     let halted = status(&app).await;
     assert_eq!(halted["state"], "halted", "{halted}");
     assert_eq!(
@@ -583,6 +602,15 @@ async fn a_scoped_operator_rolls_out_its_own_kinds_and_approves_if_it_may() {
         .token(&tokens[1])
         .await
         .expect(200);
+    // An approval that was taken back is not brought back by a rollback.
+    let promoted = app.revision();
+    act(&app, "revert").await.expect(200);
+    let back = json!({"revision": promoted, "kind": "rollouts", "id": "r"});
+    app.post("/rollback", &back)
+        .token(&tokens[1])
+        .await
+        .problem(403, "out-of-scope");
+    app.post("/rollback", &back).token(&tokens[0]).await.expect(200);
 }
 
 #[tokio::test]
@@ -600,8 +628,8 @@ async fn undo_and_rollback_reach_across_a_rollout() {
         (poll(&app, "c0").await, poll(&app, "c3").await),
         ("v2".into(), "v1".into())
     );
-    let mut driver = Driver::default();
-    look(&app, &mut driver).await;
+    let driver = Driver::default();
+    look(&app, &driver).await;
     assert_eq!(at(&app).await.0, "paused");
     app.post("/rollback", &json!({"revision": 1})).await.expect(200);
     app.get("/rollouts/r").await.problem(404, "not-found");

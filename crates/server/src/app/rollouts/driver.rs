@@ -1,8 +1,8 @@
 //! The task that moves rollouts: it promotes the first wave, each next one when its gate has passed, and completes. Every process
 //! in `crud` mode runs one; the commit's compare-and-swap makes each step once.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fleet::Fleet;
@@ -29,23 +29,29 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The share of time that this may take.
 const REST: u32 = 4;
 
-/// What moves rollouts. All that it remembers may be lost: then a soak starts again.
+/// What moves rollouts.
+#[derive(Clone, Debug, Default)]
+pub struct Driver(Arc<Mutex<Memory>>);
+
+/// What is remembered from one look to the next. All of it may be lost: then a soak starts again.
 #[derive(Debug, Default)]
-pub struct Driver {
+struct Memory {
     /// Since when a gate has had enough, and the wave that it was.
     enough: HashMap<Arc<str>, (usize, Moment)>,
     /// The fleet right after a promotion, for clusters that joined later.
     fleets: HashMap<(Arc<str>, usize), Arc<Fleet>>,
     /// How many times the store turned out to have another history. None: not looked at yet.
     histories: Option<u64>,
+    /// Rollouts that must halt because of that.
+    must_halt: BTreeSet<Arc<str>>,
 }
 
 /// Moves rollouts until the server stops.
 pub async fn drive(app: Arc<App>) {
-    let mut driver = Driver::default();
+    let driver = Driver::default();
     loop {
         let begun = Instant::now();
-        driver = driver.look(&app).await;
+        driver.look(&app).await;
         let rest = (begun.elapsed() * REST).clamp(EVERY, 60 * EVERY);
         tokio::select! {
             () = tokio::time::sleep(rest) => {}
@@ -64,37 +70,39 @@ struct Due {
 
 impl Driver {
     /// Looks at every rollout once, and takes the steps that are due.
-    pub async fn look(mut self, app: &Arc<App>) -> Driver {
+    pub async fn look(&self, app: &Arc<App>) {
         let fleet = app.fleet();
         app.show_rollouts_in_metrics(&fleet);
         let mut running = fleet.rollouts().running();
         if fleet.damage().is_some() || !running.any(|rollout| rollout.state == State::Running) {
-            return Driver {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Memory {
                 histories: Some(app.metrics.histories.get()),
-                ..Driver::default()
+                ..Memory::default()
             };
+            return;
         }
-        let looked = app.read(Class::Plan, move |app, turn| {
-            let due = self.due_steps(app, turn);
-            (due, self)
+        let memory = self.0.clone();
+        let looked = app.read(Class::Rollouts, move |app, turn| {
+            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.due_steps(app, turn)
         });
-        let (due, driver) = match looked.await {
-            Ok(looked) => looked,
-            Err(stop) => {
-                warn!(?stop, "rollouts could not be looked at");
-                return Driver::default();
+        match looked.await {
+            Ok(due) => {
+                for due in due {
+                    app.take_step(due).await;
+                }
             }
-        };
-        for due in due {
-            app.take_step(due).await;
+            Err(stop) => warn!(?stop, "rollouts could not be looked at"),
         }
-        driver
     }
+}
 
+impl Memory {
     /// The steps that are due.
     fn due_steps(&mut self, app: &App, turn: &Turn) -> Vec<Due> {
-        let judge = app.judge();
+        // Before the fleet, which may be of another history already.
         let histories = app.metrics.histories.get();
+        let judge = app.judge();
         let is_other_history = self
             .histories
             .replace(histories)
@@ -109,9 +117,14 @@ impl Driver {
         let is_running = |id: &str| running.iter().any(|rollout| &**rollout.id() == id);
         self.enough.retain(|id, _| is_running(id));
         self.fleets.retain(|(id, _), _| is_running(id));
+        self.must_halt.retain(|id| is_running(id));
+        if is_other_history {
+            self.must_halt
+                .extend(running.iter().map(|rollout| rollout.id().clone()));
+        }
         let mut due = Vec::new();
         for rollout in &running {
-            let step = match is_other_history {
+            let step = match self.must_halt.contains(rollout.id()) {
                 true => {
                     let why = "the store has another history than the one that this rollout went out with: check it, then resume";
                     Ok(Some((Step::Halt(why.into()), why.to_owned())))
@@ -147,6 +160,7 @@ impl Driver {
         let next = rollout.next_wave();
         Ok(match verdict {
             Verdict::Waits(_) => None,
+            Verdict::Late(why) => Some((Step::Halt(why.clone()), why)),
             Verdict::Fails(why) => Some(match rollout.on_failure {
                 OnFailure::Halt => (Step::Halt(why.clone()), why),
                 OnFailure::Revert => (Step::Revert(why.clone()), why),
@@ -189,9 +203,8 @@ impl Driver {
                 Some(known.1)
             }
         };
-        let began = rollout.since.as_deref().and_then(Moment::parse).unwrap_or(judge.now);
         let times = Times {
-            began,
+            began: app.began(judge, rollout),
             enough_since,
             now: judge.now,
         };
@@ -238,6 +251,15 @@ impl Driver {
 }
 
 impl App {
+    /// When the deadline of a gate began. It does not run while the rollout waits for a person or a guard, whose gate has passed, nor in a
+    /// process that has not watched for long enough to know.
+    fn began(&self, judge: &Judge, rollout: &Rollout) -> Option<Moment> {
+        let deadline = rollout.gate.deadline.unwrap_or_default();
+        let has_watched = self.rollouts.started.elapsed() >= rollout.gate.soak + judge.silent_after.min(deadline);
+        let began = rollout.since.as_deref().and_then(Moment::parse);
+        began.filter(|_| has_watched && rollout.waiting_for.is_none())
+    }
+
     fn show_rollouts_in_metrics(&self, fleet: &Fleet) {
         // Those that no rollout has are 0, so that alerts find the series.
         let mut counts: HashMap<RolloutLabels, i64> = ["gate", "approval", "guard"]

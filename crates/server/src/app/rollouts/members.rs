@@ -26,6 +26,8 @@ pub(super) struct Members {
     fleet: Arc<Fleet>,
     /// Identifies the documents that the rollout patches.
     documents: u64,
+    /// Identifies the other rollouts.
+    others: u64,
     counts: Vec<usize>,
     /// Sorted by id.
     affected: Vec<Affected>,
@@ -42,12 +44,14 @@ impl Members {
             return Ok(Members {
                 fleet: fleet.clone(),
                 documents: 0,
+                others: 0,
                 counts,
                 affected: Vec::new(),
             });
         };
         let documents = active.documents_of(rollout.id());
-        let known = known.filter(|known| known.is_comparable(fleet, documents));
+        let others = active.others(rollout.id());
+        let known = known.filter(|known| known.is_comparable(fleet, documents, others));
         let mut affected: Vec<Affected> = Vec::new();
         let mut changed: Vec<Arc<str>> = Vec::new();
         let mut waves = HashMap::new();
@@ -79,13 +83,14 @@ impl Members {
         Ok(Members {
             fleet: fleet.clone(),
             documents,
+            others,
             counts,
             affected,
         })
     }
 
     /// Whether what is known of clusters that stay the same is still so.
-    fn is_comparable(&self, fleet: &Fleet, documents: u64) -> bool {
+    fn is_comparable(&self, fleet: &Fleet, documents: u64, others: u64) -> bool {
         let same_profiles = || {
             let all = |fleet: &Fleet| {
                 fleet
@@ -96,7 +101,10 @@ impl Members {
             };
             all(&self.fleet) == all(fleet)
         };
-        self.documents == documents && Arc::ptr_eq(self.fleet.kinds(), fleet.kinds()) && same_profiles()
+        self.documents == documents
+            && self.others == others
+            && Arc::ptr_eq(self.fleet.kinds(), fleet.kinds())
+            && same_profiles()
     }
 
     pub(super) fn is_of(&self, fleet: &Fleet) -> bool {
@@ -123,6 +131,7 @@ impl Members {
         Members {
             fleet: self.fleet.clone(),
             documents: self.documents,
+            others: self.others,
             counts: self.counts.clone(),
             affected: affected.collect(),
         }

@@ -88,16 +88,14 @@ impl App {
         }
         let members = Members::of(&judge.fleet, rollout, known.as_deref()).map_err(|_| ReadError::Internal)?;
         let members = Arc::new(members);
-        let is_active = |id: &str| {
-            judge
-                .fleet
-                .rollouts()
-                .get(id)
-                .is_some_and(|rollout| rollout.is_active())
+        let is_running = |id: &str| {
+            let rollout = judge.fleet.rollouts().get(id);
+            rollout.is_some_and(|rollout| rollout.state == fleet::rollout::State::Running)
         };
         let mut all = lock();
-        all.retain(|id, _| is_active(id));
-        if rollout.is_active() {
+        all.retain(|id, _| is_running(id));
+        // The others are looked at now and then, and must not keep an old fleet.
+        if rollout.state == fleet::rollout::State::Running {
             all.insert(rollout.id().clone(), members.clone());
         }
         Ok(members)
@@ -172,6 +170,6 @@ fn promoted(waves: &[WaveStatus]) -> Counts {
 fn words(verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Passed => None,
-        Verdict::Waits(what) | Verdict::Fails(what) => Some(what.clone()),
+        Verdict::Waits(what) | Verdict::Late(what) | Verdict::Fails(what) => Some(what.clone()),
     }
 }

@@ -143,9 +143,14 @@ impl Judge {
         let is_wanted = |path: &str| inputs.iter().any(|(own, _)| &**own == path);
         // Without a report, the digests of replies tell all: nothing has to be merged for that.
         if !evidence.has_objects() {
-            let replies = self.replies(cluster).filter(|(path, ..)| is_wanted(path));
-            let state = Lasting::of_polls(&evidence, replies).state;
-            return (state, matches!(state, State::Told | State::Converged));
+            let replies: Vec<_> = self.replies(cluster).filter(|(path, ..)| is_wanted(path)).collect();
+            let is_told = |(path, digest, ..): &(&str, Etag, bool, bool)| {
+                evidence.told_at(path).is_some_and(|told| told.digest == *digest)
+            };
+            if !replies.iter().all(is_told) {
+                return (State::Behind, false);
+            }
+            return (Lasting::of_polls(&evidence, replies.into_iter()).state, true);
         }
         let expected = self.expected_at(cluster, is_wanted);
         let status = judge(&evidence, &expected, self.now, self.silent_after);
