@@ -220,6 +220,13 @@ impl Active {
         self.rollouts.iter().map(|(rollout, _)| rollout)
     }
 
+    /// All of them, as if each were complete.
+    pub(crate) fn everyone(&self) -> Promoted {
+        let mut all = Promoted::NONE;
+        (0..self.rollouts.len()).for_each(|position| all.add(position));
+        all
+    }
+
     /// The rollouts that a cluster is promoted in.
     pub(crate) fn promoted(&self, cluster: &Cluster) -> Promoted {
         let mut promoted = Promoted::NONE;

@@ -196,7 +196,9 @@ impl Fleet {
     /// How the cluster's reply for `kind` would break the contract in its larger form, if it would. Cheap in all but extreme cases: the reply is
     /// created only if a bound says that it might be too large.
     pub(crate) fn breach(&self, cluster: &Cluster, kind: &Kind) -> Option<Breach> {
-        self.breach_of(&self.view(cluster), kind)
+        // Also as it will be when every rollout is complete: a promotion is not checked again.
+        let now = self.breach_of(&self.view(cluster), kind);
+        now.or_else(|| self.breach_of(&self.view_as(cluster, self.rollouts.active()?.everyone()), kind))
     }
 
     fn breach_of(&self, view: &View<'_>, kind: &Kind) -> Option<Breach> {

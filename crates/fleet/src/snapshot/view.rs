@@ -62,7 +62,11 @@ impl<'a> Seen<'a> {
 impl Fleet {
     /// A cluster of this fleet, with what it is merged with.
     pub fn view<'a>(&'a self, cluster: &'a Cluster) -> View<'a> {
-        let promoted = self.promoted(cluster);
+        self.view_as(cluster, self.promoted(cluster))
+    }
+
+    /// The same, as if it were promoted in these rollouts.
+    pub(crate) fn view_as<'a>(&'a self, cluster: &'a Cluster, promoted: Promoted) -> View<'a> {
         let active = self.rollouts.active().filter(|_| promoted != Promoted::NONE);
         View {
             fleet: self,

@@ -20,7 +20,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use crate::common::{BATCH, accept, commit, document, empty, ids, poll, refuse, write};
-use crate::{cluster, component, create, delete, merge, with};
+use crate::{cluster, component, create, delete, many, merge, with};
 
 const PATH: &str = "platform-components";
 
@@ -743,6 +743,29 @@ fn commit_quietly(fleet: &Fleet, operations: &[Operation]) -> (Fleet, RevisionRe
     let record = RevisionRecord::on(fleet.head(), &batch);
     let fleet = outcome.committed(record.head());
     (fleet, record)
+}
+
+/// A promotion is not checked again, so a write is checked on both sides.
+#[test]
+fn a_cluster_that_would_break_the_contract_once_it_is_promoted_is_refused_now() {
+    let large = json!({"annotations": many(10, |n| (format!("x{n}"), "x".repeat(50_000).into()))});
+    let with_namespaces = accept(
+        &fleet(),
+        json!([
+            create("namespaces", with(json!({"id": "m"}), large.clone())),
+            create("namespaces", json!({"id": "n"})),
+            merge("clusters", "c2", json!({"namespaces": [{"id": "m"}]})),
+        ]),
+    );
+    let operations = json!([{"op": "merge", "kind": "namespaces", "id": "n", "value": large}]);
+    let started = start(&with_namespaces, json!({"operations": operations}));
+    let adds = json!([merge("clusters", "c2", json!({"namespaces": [{"id": "n"}]}))]);
+    accept(&with_namespaces, adds.clone());
+    let refusal = write(&started, adds).unwrap_err();
+    assert_eq!(
+        (refusal.reason, refusal.clusters),
+        (Reason::Contract, vec!["c2".to_owned()])
+    );
 }
 
 /// A cluster that joins or leaves must not fail the run (kubefleet#733).
