@@ -74,12 +74,7 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
         assert_eq!(all[0]["backup"]["checkpoint"].is_object(), compact_first);
         assert_eq!(all[all.len() - 1]["end"]["head"], app.app.fleet().head().to_string());
 
-        let setup = Setup::default().sqlite();
-        let file = setup.file("backup.jsonl", reply.text());
-        let store = flux_resourceset::app::start::open_store(&setup.config).await.unwrap();
-        backup::restore(&*store, &file, Terms::default()).await.unwrap();
-        store.close().await;
-        let restored = setup.start().await;
+        let restored = Setup::default().restored(&reply).await;
         assert_eq!(seen(&restored).await, seen(&app).await);
         assert_eq!(restored.app.fleet().head(), app.app.fleet().head());
         let removed = app.store.removed("").await.unwrap();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use flux_resourceset::app::backup::{self, Terms};
 use flux_resourceset::app::import;
 use serde_json::{Value, json};
 
@@ -447,12 +446,7 @@ async fn a_backup_and_an_import_keep_guards_and_are_held_by_them() {
         .await
         .expect(200);
     let reply = app.get("/backup").token(WRITE).await.expect(200);
-    let setup = Setup::default().sqlite();
-    let file = setup.file("backup.jsonl", reply.text());
-    let store = flux_resourceset::app::start::open_store(&setup.config).await.unwrap();
-    backup::restore(&*store, &file, Terms::default()).await.unwrap();
-    store.close().await;
-    let restored = setup.start().await;
+    let restored = Setup::default().restored(&reply).await;
     assert_eq!(restored.app.fleet().head(), app.app.fleet().head());
     assert_eq!(restored.read("/revisions").await, app.read("/revisions").await);
     restored

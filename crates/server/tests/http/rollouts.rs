@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flux_resourceset::app::rollouts::Driver;
-use flux_resourceset::app::{App, backup, start, status};
+use flux_resourceset::app::{App, status};
 use serde_json::{Value, json};
 
 use crate::support::{Reply, Setup, TestApp, WRITE};
@@ -643,12 +643,7 @@ async fn a_restored_backup_and_an_earlier_revision_have_the_rollout_as_it_was() 
     act(&app, "promote").await.expect(200);
     let promoted = app.revision();
     let backup = app.get("/backup").token(WRITE).await.expect(200);
-    let setup = self::setup().sqlite();
-    let file = setup.file("backup.jsonl", backup.text());
-    let store = start::open_store(&setup.config).await.unwrap();
-    backup::restore(&*store, &file, backup::Terms::default()).await.unwrap();
-    store.close().await;
-    let restored = setup.start().await;
+    let restored = setup().restored(&backup).await;
     for id in ["c0", "c3", "c5"] {
         assert_eq!(poll(&restored, id).await, poll(&app, id).await);
     }

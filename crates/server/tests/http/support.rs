@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use clap::Parser;
 use fleet::json::Json;
 use flux_resourceset::app::App;
+use flux_resourceset::app::backup;
 use flux_resourceset::app::engine::{self, Engine};
 use flux_resourceset::app::start::{self, StartError};
 use flux_resourceset::app::templates::Templates;
@@ -139,6 +140,16 @@ impl Setup {
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
+    }
+
+    /// Starts on what a backup holds.
+    pub async fn restored(self, copy: &Reply) -> TestApp {
+        let setup = self.sqlite();
+        let file = setup.file("backup.jsonl", copy.text());
+        let store = start::open_store(&setup.config).await.unwrap();
+        backup::restore(&*store, &file, backup::Terms::default()).await.unwrap();
+        store.close().await;
+        setup.start().await
     }
 
     pub async fn start(self) -> TestApp {
