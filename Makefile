@@ -8,7 +8,7 @@ export CRUD_AUTH_TOKEN ?= demo-write-token
 LISTEN_ADDR ?= 127.0.0.1:8080
 PYTHON_TOOLS := target/python-tools
 
-.PHONY: help run play demo-local test alerts test-flux e2e manifests lint shellcheck deny advisories firestone openapi clients generate verify docs docs-check bench scale soak fuzz clean
+.PHONY: help run play demo-local test alerts ui ui-large screenshots test-flux e2e manifests lint shellcheck deny advisories firestone openapi clients generate verify docs docs-check bench scale steady soak fuzz clean
 .PHONY: demo docker-build kind-create kind-demo kind-delete cli-demo cli-demo-port-forward
 
 help: ## List the commands.
@@ -26,15 +26,34 @@ demo-local: ## Start real clusters with the real Flux, without containers, and l
 	e2e/run.sh demo
 
 test: lint verify deny firestone openapi ## Run every check that must pass before a merge.
-	scripts/debian.sh curl diff:diffutils awk:gawk git prometheus promtool:prometheus
+	scripts/debian.sh curl diff:diffutils awk:gawk git prometheus promtool:prometheus valgrind
 	scripts/postgres.sh
 	scripts/oidc-provider.sh
+	scripts/chromium.sh
 	cargo test --workspace
 
 alerts: ## Test the alert rules and the dashboard with a real Prometheus that scrapes real servers (a part of `make test`).
 	scripts/debian.sh prometheus promtool:prometheus
 	cargo build --workspace --bins
 	cargo test --workspace --test monitoring
+
+ui: ## Test the dashboard in a real Chromium (2 minutes; a part of `make test`).
+	scripts/chromium.sh
+	cargo build --workspace --bins
+	cargo test --workspace --test browser
+
+ui-large: ## Measure the dashboard in Chromium with a fleet of 100,000 clusters.
+	scripts/chromium.sh
+	cargo build --profile quick --bin flux-resourceset
+	SERVER_BINARY=$$PWD/target/quick/flux-resourceset cargo test --workspace --test browser -- --ignored --nocapture a_hundred_thousand
+
+screenshots: ## Write the pictures of the dashboard in the book (docs/src/images).
+	scripts/chromium.sh
+	scripts/debian.sh pngquant fc-match:fontconfig
+	fc-list | grep Inter >/dev/null || scripts/debian.sh Inter:fonts-inter
+	cargo build --workspace --bins
+	cargo test --workspace --test browser -- --ignored --nocapture screenshots
+	pngquant --force --ext .png --strip --speed 1 docs/src/images/*.png
 
 test-flux: ## Compare the renderer with the real Flux Operator CLI, installed with Go (5 minutes; the first time 5 more).
 	scripts/judge.sh --check
@@ -116,9 +135,13 @@ bench: ## Run the benchmarks, relative to a reference in the same run; writes do
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- --out docs/src/benchmarks.md
 
-scale: ## Measure the resources that fleets of up to a million clusters need; writes docs/src/scale.md (about 5 minutes, 6 GiB of memory).
+scale: ## Measure the resources that fleets of up to a million clusters need; writes docs/src/scale.md (about 10 minutes, 6 GiB of memory).
 	cargo build --release --package flux-resourceset
 	cargo run --release --package bench -- scale --out docs/src/scale.md
+
+steady: ## Measure the everyday load of a million clusters: 10,000 polls, 50 writes and 100 reports each second, for 10 minutes after an import.
+	cargo build --release --package flux-resourceset --package bench
+	target/release/bench steady
 
 DURATION ?= 1h
 soak: ## Run a stress test for an hour (DURATION=10m): load, restarts, kills, database faults, attacks; writes docs/src/soak.md.

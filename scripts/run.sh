@@ -6,7 +6,8 @@ url="http://${LISTEN_ADDR/0.0.0.0/127.0.0.1}"
 cat <<EOT
 
   flux-resourceset on $url, store: data/flux-resourceset.db, Ctrl-C stops it. In another terminal, run
-  \`make play\` to see the life of a fleet. Or try these commands:
+  \`make play\` to see the life of a fleet. The dashboard is at $url/ui: sign in with the token $CRUD_AUTH_TOKEN.
+  Or try these commands:
 
     export API=$url READ='Authorization: Bearer $AUTH_TOKEN' WRITE='Authorization: Bearer $CRUD_AUTH_TOKEN'
 

@@ -19,7 +19,7 @@ const BASE_COMPONENTS: usize = 2;
 pub const PATHS: [&str; 3] = ["platform-components", "namespaces", "rolebindings"];
 
 /// What the loader must know of a generated cluster.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     pub id: String,
     pub dns: String,

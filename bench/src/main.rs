@@ -5,11 +5,13 @@ mod heavy;
 mod identities;
 mod load;
 mod measure;
+mod pages;
 mod replicas;
 mod report;
 mod scale;
 mod server;
 mod status;
+mod steady;
 mod tls;
 mod yardstick;
 
@@ -68,6 +70,15 @@ enum Sub {
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
+    /// Measure the everyday load of a large fleet: 10,000 polls, 50 writes and 100 reports each second
+    Steady {
+        /// How many clusters
+        #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+        clusters: usize,
+        /// How long, after every reply was polled once
+        #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+        minutes: u64,
+    },
     /// Measure what a fleet takes, in several sizes
     Scale {
         /// How many clusters; may be repeated
@@ -91,6 +102,7 @@ enum Part {
     HeavyReads,
     Status,
     StatusMillion,
+    Pages,
 }
 
 #[tokio::main]
@@ -143,6 +155,11 @@ async fn run(args: &Args) -> Result<bool> {
             let files = certificate.clone().zip(key.clone());
             let certificates = files.map(|(certificate, key)| Certificates { certificate, key });
             yardstick::serve(*size, certificates.as_ref()).await?;
+        }
+        Some(Sub::Steady { clusters, minutes }) => {
+            let time = Duration::from_secs(60 * minutes);
+            steady::run(&args.binary()?, &args.dir, *clusters, time).await?;
+            return Ok(false);
         }
         Some(Sub::Scale { clusters, out }) => {
             scale::run(&args.binary()?, &args.dir, clusters, out.as_deref()).await?;

@@ -21,6 +21,8 @@ use crate::{Part, Result};
 const MIB: f64 = 1024.0 * 1024.0;
 const FLEET: usize = 10_000;
 const SMALL_FLEET: usize = 1_000;
+/// The size of the fleet that a change to every cluster is measured with.
+const LARGE_FLEET: usize = 100_000;
 pub(crate) const READERS: usize = 64;
 /// The average size of a reply, where no product is measured.
 const SELF_CHECK_SIZE: usize = 1_000;
@@ -103,6 +105,9 @@ impl<'a> Bench<'a> {
         }
         if wanted(Part::StatusMillion) {
             self.status(binary, 1_000_000).await?;
+        }
+        if wanted(Part::Pages) {
+            self.pages(binary).await?;
         }
         let parts = [Part::Memory, Part::Polls, Part::Identities, Part::Tls, Part::Writers];
         if !parts.into_iter().any(&wanted) {
@@ -252,6 +257,16 @@ impl<'a> Bench<'a> {
         eprintln!("revocation {FIGURE}");
         let delays = replicas.revocations(&fleet.clusters).await?;
         self.delays(&format!("revocation {FIGURE}"), "tokens", &delays);
+        drop(replicas);
+        eprintln!("a change to {LARGE_FLEET} clusters {FIGURE}");
+        let fleet = Fleet::generate(LARGE_FLEET, self.dir)?;
+        let replicas = Replicas::start(binary, fleet.dir.path(), &fleet.file, &postgres.database()).await?;
+        let delays = replicas.everywhere(&fleet.clusters).await?;
+        let seconds = |n: usize| delays[n].as_secs_f64();
+        let (middle, longest) = (delays.len() / 2, delays.len() - 1);
+        let detail = format!("p50 {:.2} s of {} changes", seconds(middle), delays.len());
+        let name = format!("a change to {LARGE_FLEET} clusters {FIGURE}, longest");
+        self.report.at_most(&name, seconds(longest), 2.0, " s", detail);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! How soon a write is visible on the other replicas of a PostgreSQL database, and how soon a revoked token is refused there.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -11,6 +12,7 @@ use crate::Result;
 use crate::generate::{Cluster, PATHS, Rng};
 use crate::http::Client;
 use crate::load;
+use crate::scale::EVERYWHERE;
 use crate::server::{Server, WRITE_TOKEN};
 
 const READERS: usize = 4;
@@ -56,6 +58,43 @@ impl Replicas {
                 waiting.spawn(async move {
                     while answer(&mut reader, &poll).await? == before {
                         sleep(PAUSE).await;
+                    }
+                    Ok::<_, crate::Error>(acknowledged.elapsed())
+                });
+            }
+            delays.push(slowest(waiting).await?);
+        }
+        delays.sort_unstable();
+        Ok(delays)
+    }
+
+    /// For each of some changes to every cluster, how long after its acknowledgement the last of the replicas answered with it, for clusters all
+    /// over the fleet.
+    pub(crate) async fn everywhere(&self, clusters: &[Cluster]) -> Result<Vec<Duration>> {
+        const CHANGES: usize = 11;
+        const WATCHED: usize = 100;
+        let mut client = self.writer.client(0);
+        let watched = clusters.iter().step_by((clusters.len() / WATCHED).max(1));
+        let polls: Arc<Vec<Vec<u8>>> = Arc::new(watched.map(|cluster| load::poll(&cluster.dns, PATHS[0])).collect());
+        let mut delays = Vec::new();
+        for n in 0..CHANGES {
+            let before = answers(&mut client, &polls).await?;
+            let body = format!(r#"{{"oci_tag":"v9.0.{n}"}}"#);
+            let change = request_with("PATCH", EVERYWHERE, &body);
+            sent(&mut client, &change, 200).await?;
+            let acknowledged = Instant::now();
+            let expected = Arc::new(answers(&mut client, &polls).await?);
+            if *expected == before {
+                return Err("a change to every cluster changes nothing".into());
+            }
+            let mut waiting = JoinSet::new();
+            for mut reader in self.clients() {
+                let (polls, expected) = (polls.clone(), expected.clone());
+                waiting.spawn(async move {
+                    for (poll, expected) in polls.iter().zip(&*expected) {
+                        while answer(&mut reader, poll).await? != *expected {
+                            sleep(PAUSE).await;
+                        }
                     }
                     Ok::<_, crate::Error>(acknowledged.elapsed())
                 });
@@ -123,10 +162,24 @@ async fn slowest(mut waiting: JoinSet<Result<Duration>>) -> Result<Duration> {
 }
 
 fn request(method: &str, path: &str) -> Vec<u8> {
+    request_with(method, path, "")
+}
+
+fn request_with(method: &str, path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
     format!(
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {WRITE_TOKEN}\r\nContent-Length: 0\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {WRITE_TOKEN}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
+}
+
+async fn answers(client: &mut Client, polls: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    for poll in polls {
+        all.push(answer(client, poll).await?);
+    }
+    Ok(all)
 }
 
 async fn sent(client: &mut Client, request: &[u8], expected: u16) -> Result<Vec<u8>> {

@@ -107,6 +107,9 @@ the same store before the tokens were issued.
 *TLS, one connection per poll*: the yardstick is rustls as it comes and axum on top, with the same certificate (P-256). Every poll makes a full handshake
 of TLS 1.3, without resumption, as those of Flux Operator do. The loader shares the cores and does the client's half of each handshake.
 
+*The first page* of the dashboard is asked for by a client that unpacks gzip, after every cluster was polled once. *Polls beside 500 open pages*: each page listens to its stream
+and is read again when counts or revision change, with the pauses that the script makes; a cluster is changed once a second. The target is what polls keep of their rate. Polls come first: with polls that use every core, pages wait.
+
 *64 heavy readers* have a read token and ask, without pause, for what costs most: pages of the log with 200 changes of half a
 megabyte and more, differences over all of it, whole lists, histories and manifests. What they add is the peak of the resident set over the
 resident set before. The polls beside them are 8 at a time.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::generate::{Cluster, Rng};
+use crate::generate::{Cluster, PATHS, Rng};
 use crate::http::Client;
 use crate::load::{self, Connections, Load, Source, Tally};
 use crate::measure::Fleet;
 use crate::report;
 use crate::server::{DATABASE, Server, WRITE_TOKEN};
+use crate::status::poll_all;
 
 const CLIENTS: usize = 64;
 const POLLS: Duration = Duration::from_secs(10);
@@ -19,10 +20,10 @@ const POLLED: usize = 50_000;
 const WRITES: usize = 500;
 const WRITES_BESIDE: usize = 51;
 /// Every cluster of the generated fleet runs it.
-const EVERYWHERE: &str = "/platform_components/component-00";
+pub(crate) const EVERYWHERE: &str = "/platform_components/component-00";
 
 /// What is measured, in the order of the table.
-const FIGURES: [&str; 29] = [
+const FIGURES: [&str; 31] = [
     "import",
     "documents per second",
     "database",
@@ -30,6 +31,7 @@ const FIGURES: [&str; 29] = [
     "memory then",
     "polls per second, 64 at a time",
     "p99 of a poll",
+    "CPU to make a reply",
     "p50 of a write to one cluster",
     "plan of a change to every cluster",
     "the change itself",
@@ -48,6 +50,7 @@ const FIGURES: [&str; 29] = [
     "memory then, more per cluster",
     "polls per second, 64 at a time",
     "p99 of a poll",
+    "CPU to make a reply",
     "p50 of a write to one cluster",
     "p50 of a new label on one cluster",
     "plan of a profile for a tenth of them",
@@ -92,6 +95,7 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
 
     eprintln!("{size} clusters: polls and writes");
     let polls = polls(&fleet, &server).await?;
+    let made = making(&fleet, &server).await?;
     let mut client = Client::new(server.addr, 0);
     let written_one = median(&mut client, &fleet, |cluster, n| load::write(cluster, 1_000 + n)).await?;
 
@@ -123,6 +127,7 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
         mebibytes(memory),
         format!("{:.0}", polls.per_second),
         milliseconds(polls.p99),
+        microseconds(made),
         milliseconds(written_one),
         milliseconds(plan),
         milliseconds(written),
@@ -141,6 +146,7 @@ async fn measure(binary: &Path, dir: &Path, size: usize) -> Result<[String; FIGU
         format!("{} B", profiled.bytes_per_cluster),
         format!("{:.0}", profiled.polls.per_second),
         milliseconds(profiled.polls.p99),
+        microseconds(profiled.made),
         milliseconds(profiled.write),
         milliseconds(profiled.label),
         milliseconds(profiled.plan),
@@ -162,6 +168,21 @@ async fn polls(fleet: &Fleet, server: &Server) -> Result<Tally> {
         seed: 1,
     })
     .await
+}
+
+/// The CPU time of the server for making a reply, merged and packed: that of first polls beyond that of polls again. Other clusters are polled
+/// than by [`polls`].
+async fn making(fleet: &Fleet, server: &Server) -> Result<Duration> {
+    let step = fleet.clusters.len().div_ceil(POLLED / 4);
+    let polled: Arc<Vec<Cluster>> = Arc::new(fleet.clusters.iter().skip(1).step_by(step.max(2)).cloned().collect());
+    let mut times = Vec::new();
+    for _ in 0..2 {
+        let before = server.cpu_seconds()?;
+        poll_all(server, &polled, "bench").await?;
+        times.push(server.cpu_seconds()? - before);
+    }
+    let replies = (polled.len() * PATHS.len()) as f64;
+    Ok(Duration::from_secs_f64((times[0] - times[1]).max(0.0) / replies))
 }
 
 /// The median of writes to random clusters.
@@ -253,6 +274,7 @@ struct Profiled {
     start: Duration,
     bytes_per_cluster: i64,
     polls: Tally,
+    made: Duration,
     write: Duration,
     label: Duration,
     plan: Duration,
@@ -264,6 +286,7 @@ impl Profiled {
     async fn measure(server: &Server, fleet: &Fleet, start: Duration, memory: u64) -> Result<Profiled> {
         let more = server.memory()?.now as i64 - memory as i64;
         let polls = polls(fleet, server).await?;
+        let made = making(fleet, server).await?;
         let mut client = Client::new(server.addr, 0);
         let write = median(&mut client, fleet, |cluster, n| load::write(cluster, 2_000 + n)).await?;
         let label = median(&mut client, fleet, |cluster, n| {
@@ -283,6 +306,7 @@ impl Profiled {
             start,
             bytes_per_cluster: more / fleet.clusters.len() as i64,
             polls,
+            made,
             write,
             label,
             plan,
@@ -335,6 +359,10 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
+fn microseconds(time: Duration) -> String {
+    format!("{:.1} µs", time.as_secs_f64() * 1e6)
+}
+
 fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
 }
@@ -357,7 +385,7 @@ fn table(sizes: &[usize], columns: &[[String; FIGURES.len()]]) -> String {
 const PAGE: &str = "\
 # Scale
 
-`make scale` measures these figures and writes this page (`cargo run --release -p bench -- scale --out docs/src/scale.md`; about five
+`make scale` measures these figures and writes this page (`cargo run --release -p bench -- scale --out docs/src/scale.md`; about ten
 minutes, 6 GiB of memory and 8 GiB of disk).
 {machine}
 
@@ -368,6 +396,7 @@ them for how they grow. Loader and server share the cores.
 - *Import* is `flux-resourceset import` into an empty database, a durable commit per thousand documents. The *database* holds the state and
   the whole log.
 - *Polls* are of random clusters; most are the first of theirs, so that the reply is merged and packed for it.
+- *CPU to make a reply* is what the server uses for first polls beyond what it uses for the same polls again: merging and packing.
 - *A change to every cluster* is a new tag of a component that all of them run. Its plan names each cluster that it reaches. The change itself
   is one revision of one document, after which every poll is answered with it.
 - *A rollout* changes the tag of that component. The tenth is promoted a quarter into ten seconds of polls, of clusters that were polled before. A promotion

@@ -146,7 +146,7 @@ impl Bench<'_> {
     }
 }
 
-const FLUX: &str = "flux-operator/v0.58.1";
+pub(crate) const FLUX: &str = "flux-operator/v0.58.1";
 const OTHER: &str = "bench";
 
 fn get(path: &str) -> Vec<u8> {
@@ -157,7 +157,7 @@ fn get(path: &str) -> Vec<u8> {
 }
 
 /// Polls every reply of the fleet once.
-async fn poll_all(server: &Server, clusters: &Arc<Vec<Cluster>>, agent: &'static str) -> Result<()> {
+pub(crate) async fn poll_all(server: &Server, clusters: &Arc<Vec<Cluster>>, agent: &'static str) -> Result<()> {
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let (clusters, mut client) = (clusters.clone(), server.client(number));

@@ -1,5 +1,5 @@
-// An OpenID provider for tests: the example server of zitadel/oidc, with a public client that may use the device flow, users with groups, and
-// ID tokens that live for LIFETIME. It listens on a free port of the loopback and prints its issuer.
+// An OpenID provider for tests: the example server of zitadel/oidc, with a public client that may use the device flow, a client of the web with a
+// secret, users with groups, and ID tokens that live for LIFETIME. It listens on a free port of the loopback and prints its issuer.
 package main
 
 import (
@@ -23,6 +23,16 @@ import (
 var groups = map[string][]string{
 	"ann": {"staff", "platform-admins"},
 	"bob": {"staff"},
+	"eve": append(many(200), "staff", "platform-admins"),
+}
+
+// many makes ID tokens long.
+func many(count int) []string {
+	names := make([]string, count)
+	for n := range names {
+		names[n] = fmt.Sprintf("department-%04d-of-the-company", n)
+	}
+	return names
 }
 
 type users struct{}
@@ -80,7 +90,10 @@ func main() {
 		log.Fatal(err)
 	}
 	issuer := fmt.Sprintf("http://%s/", listener.Addr())
-	storage.RegisterClients(storage.NativeClient("fleet", "http://localhost/callback"))
+	storage.RegisterClients(
+		storage.NativeClient("fleet", "http://localhost/callback", "http://localhost/ui/login/callback"),
+		storage.WebClient("fleet-web", "s3cret: +/%", "https://fleet.example.com/ui/login/callback"),
+	)
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	router := exampleop.SetupServer(issuer, provider{storage.NewStorage(users{}), lifetime}, quiet, false)
 	fmt.Println(issuer)

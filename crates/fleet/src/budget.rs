@@ -27,7 +27,7 @@ impl Removed {
             } else {
                 &mut removed.lost
             };
-            list.push(cluster.dns.to_ascii_lowercase());
+            list.push(cluster.dns().to_ascii_lowercase());
         }
         removed
     }
@@ -130,7 +130,7 @@ fn excess(effect: &Effect, removals: Removals) -> Option<String> {
 
 fn losing(effect: &Effect) -> impl Iterator<Item = &str> {
     let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
-    losing.map(|cluster| &*cluster.id)
+    losing.map(|cluster| &**cluster.id())
 }
 
 fn clusters(count: usize) -> String {

@@ -24,8 +24,9 @@ impl Dangling {
     pub fn of(fleet: &Fleet) -> Dangling {
         let mut dangling = Dangling::default();
         for (kind, id, _) in fleet.dangling() {
-            let definitions = fleet.definitions(&kind).into_iter();
-            let users = definitions.flat_map(|all| all.users(&id)).cloned().collect();
+            let definitions = fleet.definitions(&kind);
+            let users = definitions.map(|all| fleet.ids(all.users(&id))).unwrap_or_default();
+            let users = users.into_iter().collect();
             if let Some(kind) = fleet.kinds().get(&kind) {
                 let profiles = fleet.profiles().referring_to(kind, &id);
                 let profiles = profiles.map(|profile| profile.id().clone()).collect();

@@ -36,6 +36,7 @@ pub mod snapshot;
 pub mod status;
 pub mod summary;
 pub mod usage;
+pub mod versions;
 pub mod write;
 pub mod yaml;
 

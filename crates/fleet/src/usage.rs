@@ -68,7 +68,7 @@ impl Fleet {
     pub fn uses(&self, cluster: &Cluster, kind: &Kind, id: &str) -> bool {
         let refers = self
             .definitions(&kind.name)
-            .is_some_and(|all| all.is_user(id, &cluster.document().id));
+            .is_some_and(|all| all.is_user(id, cluster.number()));
         let view = self.view(cluster);
         let brought = view.profiles().brings(&kind.name, id);
         // Only the cluster's own reference can exclude now, and few clusters have such a reference.

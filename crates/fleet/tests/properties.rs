@@ -963,11 +963,11 @@ fn by_the_replies(before: &Fleet, after: &Fleet, last: &Kept) -> Told {
 fn by_the_effect(effect: &Effect) -> Told {
     let mut found = Told::new();
     for cluster in &effect.clusters {
-        for (path, list) in &cluster.inputs {
+        for (path, list) in &*cluster.inputs {
             let set = |ids: &[String]| -> BTreeSet<String> { ids.iter().cloned().collect() };
             let changed = list.changed.iter().map(|input| input.id.clone()).collect();
             let change = (set(&list.added), set(&list.removed), changed);
-            found.insert((cluster.dns.to_ascii_lowercase(), path.to_string()), change);
+            found.insert((cluster.dns().to_ascii_lowercase(), path.to_string()), change);
         }
     }
     found
@@ -977,7 +977,7 @@ fn by_the_effect(effect: &Effect) -> Told {
 fn losing(effect: &Effect) -> Vec<(String, String, bool)> {
     let losing = effect.clusters.iter().filter(|cluster| cluster.loses());
     losing
-        .map(|cluster| (cluster.id.to_string(), cluster.dns.to_string(), cluster.deleted))
+        .map(|cluster| (cluster.id().to_string(), cluster.dns().to_string(), cluster.deleted))
         .collect()
 }
 
@@ -1266,7 +1266,7 @@ proptest! {
             let effect = Effect::of(&fleet, outcome.preview(), &outcome.changes);
             prop_assert_eq!(by_the_effect(&effect), by_the_replies(&fleet, outcome.preview(), &last), "{:?}", operations);
             for cluster in &effect.clusters {
-                for (_, list) in &cluster.inputs {
+                for (_, list) in &*cluster.inputs {
                     prop_assert!(list.changed.iter().all(|input| !input.fields.is_empty()));
                 }
             }
@@ -1296,12 +1296,12 @@ proptest! {
             let effect = Effect::losses(fleet, outcome.preview(), &outcome.changes);
             let removed = Removed::by(&effect);
             for cluster in &effect.clusters {
-                let dns = cluster.dns.to_ascii_lowercase();
+                let dns = cluster.dns().to_ascii_lowercase();
                 prop_assert!(removed.lost.contains(&dns) || removed.deleted.contains(&dns));
                 if cluster.deleted {
                     kept.retain(|(name, _), _| *name != dns);
                 }
-                for (path, list) in &cluster.inputs {
+                for (path, list) in &*cluster.inputs {
                     if let Some(kept) = kept.get_mut(&(dns.clone(), path.to_string())) {
                         kept.retain(|id| !list.lost.contains(id));
                     }
@@ -1555,7 +1555,7 @@ fn allows(guard: &Value, before: &Fleet, after: &Fleet, effect: &Effect) -> bool
     let count = |counts: &dyn Fn(&fleet::effect::ClusterEffect) -> bool| {
         let changed = effect.clusters.iter().filter(|cluster| counts(cluster));
         let ids: BTreeSet<&Arc<str>> = changed
-            .flat_map(|cluster| cluster.before.iter().chain([&cluster.id]))
+            .flat_map(|cluster| cluster.before().into_iter().chain([cluster.id()]))
             .collect();
         let ids = ids.into_iter().filter(|id| before.cluster(id).is_some());
         ids.filter(|id| matches(before, id) || matches(after, id)).count() as u64

@@ -1,5 +1,7 @@
 //! The metrics that Prometheus scrapes.
 
+mod polls;
+
 use fleet::status::State;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -8,13 +10,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct PollLabels {
-    pub kind: String,
-    pub status: u16,
-}
+pub use self::polls::Polls;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RequestLabels {
@@ -71,8 +70,7 @@ pub struct Metrics {
     registrar: Registrar,
     /// Of a mirror only.
     pub mirror: Option<MirrorMetrics>,
-    pub polls: Family<PollLabels, Counter>,
-    pub poll_seconds: Histogram,
+    pub polls: Arc<Polls>,
     pub requests: Family<RequestLabels, Counter>,
     pub request_seconds: Histogram,
     pub revision: Gauge,
@@ -109,8 +107,7 @@ impl Default for Metrics {
         let mut registrar = Registrar(Registry::with_prefix("flux_resourceset"));
         Metrics {
             mirror: None,
-            polls: registrar.add("polls", "Polls by Flux, by kind and status"),
-            poll_seconds: registrar.add_histogram("poll_duration_seconds", "Duration of polls"),
+            polls: registrar.add_polls(),
             requests: registrar.add("requests", "Requests that are not polls, by method, route and status"),
             request_seconds: registrar
                 .add_histogram("request_duration_seconds", "Duration of requests that are not polls"),
@@ -176,6 +173,11 @@ impl Default for Metrics {
     }
 }
 
+/// The bounds of the buckets of durations.
+const SECONDS: [f64; 14] = [
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
+];
+
 /// Creates metrics and registers them.
 #[derive(Debug)]
 struct Registrar(Registry);
@@ -187,10 +189,13 @@ impl Registrar {
         metric
     }
 
+    fn add_polls(&mut self) -> Arc<Polls> {
+        let polls = Arc::<Polls>::default();
+        self.0.register_collector(Box::new(polls.clone()));
+        polls
+    }
+
     fn add_histogram(&mut self, name: &str, help: &str) -> Histogram {
-        const SECONDS: [f64; 14] = [
-            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
-        ];
         let metric = Histogram::new(SECONDS);
         self.0.register(name, help, metric.clone());
         metric

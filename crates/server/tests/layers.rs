@@ -7,12 +7,13 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("fleet", &[]),
     ("store", &["fleet"]),
     ("gotemplate", &[]),
     ("resourceset", &["gotemplate"]),
-    ("flux-resourceset", &["fleet", "store", "resourceset"]),
+    ("dashboard", &["fleet"]),
+    ("flux-resourceset", &["dashboard", "fleet", "store", "resourceset"]),
     ("flux-resourceset-cli", &["fleet", "resourceset"]),
     ("flux-resourceset-reporter", &[]),
     ("fuzzing", &["fleet", "store", "resourceset", "flux-resourceset"]),

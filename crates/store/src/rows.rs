@@ -12,6 +12,8 @@ use fleet::log::{
 };
 use fleet::reversal::{LastReversals, Reversal};
 use fleet::summary::{RevisionSummary, Summary};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::{AuditRecord, MOST_PROBLEMS, size_of_changes};
 
@@ -121,7 +123,7 @@ pub(crate) struct StateReader {
 }
 
 impl StateReader {
-    pub(crate) fn row(&mut self, row: &impl Columns) {
+    fn row(&mut self, row: &impl Columns) {
         match read_resource(row, &mut self.names) {
             Ok((resource, item)) => {
                 self.total.add(item);
@@ -129,6 +131,53 @@ impl StateReader {
             }
             Err(bad) => self.bad.push(*bad),
         }
+    }
+}
+
+/// Rows of the state on their way to a thread that reads them, while the next ones arrive: to compute the digests of a large fleet takes
+/// about as long as to fetch it.
+#[derive(Debug)]
+pub(crate) struct StateReading<R> {
+    next: Vec<R>,
+    sender: mpsc::Sender<Vec<R>>,
+    reader: JoinHandle<StateReader>,
+}
+
+impl<R: Columns + Send + 'static> StateReading<R> {
+    const AT_ONCE: usize = 512;
+
+    pub(crate) fn begin() -> Self {
+        let (sender, mut rows) = mpsc::channel::<Vec<R>>(4);
+        let reader = tokio::task::spawn_blocking(move || {
+            let mut state = StateReader::default();
+            while let Some(rows) = rows.blocking_recv() {
+                rows.iter().for_each(|row| state.row(row));
+            }
+            state
+        });
+        StateReading {
+            next: Vec::new(),
+            sender,
+            reader,
+        }
+    }
+
+    pub(crate) async fn row(&mut self, row: R) {
+        self.next.push(row);
+        if self.next.len() >= Self::AT_ONCE {
+            self.send().await;
+        }
+    }
+
+    async fn send(&mut self) {
+        // Fails only if the thread panicked, and then it has no result either.
+        let _ = self.sender.send(std::mem::take(&mut self.next)).await;
+    }
+
+    pub(crate) async fn end(mut self) -> sqlx::Result<StateReader> {
+        self.send().await;
+        drop(self.sender);
+        self.reader.await.map_err(|_| sqlx::Error::WorkerCrashed)
     }
 }
 

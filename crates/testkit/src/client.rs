@@ -23,6 +23,15 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Every value of a header.
+    pub fn headers<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let headers = self
+            .headers
+            .iter()
+            .filter(move |(key, _)| key.eq_ignore_ascii_case(name));
+        headers.map(|(_, value)| value.as_str())
+    }
+
     /// The revision that it is of.
     pub fn revision(&self) -> Option<u64> {
         self.header("x-revision")?.parse().ok()

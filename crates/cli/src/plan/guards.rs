@@ -25,6 +25,15 @@ pub(super) fn checks(checks: &[Value], table: &mut Table) {
     }
 }
 
+/// Shows each limit that would keep a wave from being promoted.
+pub(super) fn holds(checks: &[Value], table: &mut Table) {
+    for check in checks.iter().filter(|check| refuses(check)) {
+        let line = format!("        guard {} {}: held", text(&check["id"]), sentence(check));
+        table.line(line, Tone::Attention);
+        table.line(format!("            {}", text(&check["reason"])), Tone::Attention);
+    }
+}
+
 /// Whether a limit refuses the write.
 pub(super) fn refuses(check: &Value) -> bool {
     check["exceeded"] == true && check["overridden"] != true

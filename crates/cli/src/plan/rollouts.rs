@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::effect::items;
 use super::groups::{clusters, names};
+use super::guards;
 use crate::output::{Table, Tone};
 use crate::session::text;
 
@@ -20,6 +21,7 @@ pub(super) fn waves(document: &Value, wide: bool, table: &mut Table) {
         table.line(format!("rollout {}, wave by wave", text(&rollout["id"])), Tone::Head);
         for wave in items(&rollout["waves"]) {
             table.line(format!("    {}", sentence(wave)), Tone::Plain);
+            guards::holds(items(&wave["guards"]), table);
         }
         unaffected(&rollout["unaffected"], wide, table);
     }

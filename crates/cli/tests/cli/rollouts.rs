@@ -182,6 +182,8 @@ fn what_a_rollout_refuses_says_what_to_do() {
         "flux-resourceset-cli label cluster dev-1 ring-",
         "flux-resourceset-cli label cluster dev-1 ring- --dry-run -o table | grep -v '^plan'",
         "flux-resourceset-cli label cluster dev-1 ring- --confirm-demotions 2",
+        // Without anybody in the canary wave, the next one would be promoted.
+        "flux-resourceset-cli rollout pause podinfo-6.7.1 -o name",
         "flux-resourceset-cli label cluster dev-1 ring- --confirm-demotions 1 -o name",
         "flux-resourceset-cli component where podinfo -l team=a -o table",
     );
@@ -345,5 +347,80 @@ fn a_change_that_a_guard_refuses_is_offered_as_a_rollout() {
         "flux-resourceset-cli guard create freeze --selector environment=prod --changes 0 --reason frozen -o name",
         "flux-resourceset-cli component update podinfo --oci-tag 6.8.0",
         "flux-resourceset-cli component patch podinfo --all --set a=b",
+    );
+}
+
+#[test]
+fn changes_of_profiles_and_cleared_fields_are_offered_as_rollouts() {
+    let world = fleet();
+    world.done("flux-resourceset-cli profile create base --selector 'environment in (dev,prod)'");
+    world.done("flux-resourceset-cli namespace create extra && flux-resourceset-cli namespace create more");
+    world.done("flux-resourceset-cli profile add base namespace/extra");
+    world.done("flux-resourceset-cli component update podinfo --timeout 5m");
+    world.done("flux-resourceset-cli guard create steps --selector '*' --changes 2 --reason 'in small steps'");
+    transcript!(
+        world,
+        "flux-resourceset-cli profile add base namespace/more",
+        "flux-resourceset-cli component update podinfo --unset timeout",
+        // No merge does that.
+        "flux-resourceset-cli profile delete base",
+    );
+    // Each offer starts, its waves keep the limit, and it ends with what was refused.
+    for (change, shown, before, after) in [
+        (
+            "profile add base namespace/more",
+            "profile get base -o jsonpath='{.namespaces[*].id}'",
+            "extra",
+            "extra more",
+        ),
+        (
+            "component update podinfo --unset timeout --oci-tag 6.8.0",
+            "component get podinfo -o jsonpath='{.oci_tag} {.timeout}'",
+            "latest 5m",
+            "6.8.0",
+        ),
+    ] {
+        let shown = || {
+            world
+                .sh(&format!("flux-resourceset-cli {shown}"))
+                .stdout
+                .trim()
+                .to_owned()
+        };
+        assert_eq!(shown(), before, "{change}");
+        let refused = world.sh(&format!("flux-resourceset-cli {change}"));
+        assert_eq!(refused.code, 1, "{change}: {}", refused.stderr);
+        let command = refused
+            .stderr
+            .lines()
+            .find_map(|line| line.split_once("a rollout stays within the limit: "));
+        let (_, command) = command.unwrap_or_else(|| panic!("{change}: no offer in {}", refused.stderr));
+        let planned = world.sh(&command.replace("rollout start", "rollout plan")).json();
+        for wave in planned["rollouts"][0]["waves"].as_array().unwrap() {
+            assert_eq!(wave["guards"][0]["exceeded"], false, "{command}: {planned}");
+        }
+        let started = world.sh(&format!("{command} -o name"));
+        assert_eq!(started.code, 0, "{command}: {}", started.stderr);
+        let id = started.stdout.trim().trim_start_matches("rollouts/").to_owned();
+        world.done(&format!(
+            "flux-resourceset-cli rollout complete {id} --override-guard steps --reason test --yes"
+        ));
+        assert_eq!(shown(), after, "{command}");
+    }
+}
+
+#[test]
+fn a_plan_says_which_wave_a_guard_holds() {
+    let world = fleet();
+    world.done(
+        "flux-resourceset-cli guard create freeze --selector environment=prod --changes 0 --reason 'the holidays'",
+    );
+    transcript!(
+        world,
+        "flux-resourceset-cli rollout plan --set component/podinfo oci_tag=6.7.1 --waves canary,environment=prod,rest -o table | grep -v '^plan'",
+        "flux-resourceset-cli rollout plan --set component/podinfo oci_tag=6.7.1 --wave few:environment=dev,ring=canary --wave environment=prod --wave rest --approve few -o table | grep -v '^plan'",
+        "flux-resourceset-cli rollout plan --set component/podinfo oci_tag=6.7.1 --wave canary --waves rest",
+        "flux-resourceset-cli rollout plan --set component/podinfo oci_tag=6.7.1 --wave canary",
+        "flux-resourceset-cli rollout plan --set component/podinfo timeout- oci_tag- --wave rest",
     );
 }

@@ -1,59 +1,54 @@
 //! Definitions that a change writes, and what they mean for the clusters that use them.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use memchr::memchr;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::Detail;
 use super::lists::{List, ListEffect, inputs};
 use crate::inputs::reference_id;
-use crate::json::{self, Json};
+use crate::json::{self, FieldFinder};
 use crate::kind::Kind;
 use crate::profile::Baseline;
-use crate::snapshot::{ClusterSets, Definitions, Fleet, Seen};
+use crate::snapshot::{Cluster, ClusterSet, Definitions, Fleet, Seen};
 
 /// Definitions of one kind that a change writes. The kind exists before and after.
 pub(super) struct ChangedDefinitions<'a> {
-    pub(super) path: &'a str,
-    array: &'a str,
+    pub(super) path: Arc<str>,
+    array: FieldFinder<'a>,
     /// The kind and its definitions, before and after.
     sides: [(&'a Kind, &'a Definitions); 2],
     ids: &'a BTreeSet<&'a str>,
+    /// Whether Flux may make other objects of the inputs. Any field of a rule counts: a cluster may override the other fields, so what the
+    /// definition alone would become says nothing.
+    pub(super) objects_may_differ: bool,
+    pub(super) dependencies_differ: bool,
 }
 
 impl<'a> ChangedDefinitions<'a> {
     pub(super) fn new(before: &'a Fleet, after: &'a Fleet, kind: &str, ids: &'a BTreeSet<&'a str>) -> Option<Self> {
         let side = |fleet: &'a Fleet| Some((&**fleet.kinds().get(kind)?, fleet.definitions(kind)?));
         let (old, new) = (side(before)?, side(after)?);
-        Some(ChangedDefinitions {
-            path: new.0.path.as_deref()?,
-            array: new.0.references.as_deref()?,
+        let mut changed = ChangedDefinitions {
+            path: new.0.path.as_deref()?.into(),
+            array: FieldFinder::new(new.0.references.as_deref()?),
             sides: [old, new],
             ids,
-        })
+            objects_may_differ: false,
+            dependencies_differ: false,
+        };
+        changed.objects_may_differ = changed.differ_in(object_fields);
+        changed.dependencies_differ = changed.differ_in(|kind| kind.flux.depends_on.iter().collect());
+        Some(changed)
     }
 
-    /// The clusters that refer to any of them, before or after, themselves or by a profile.
-    pub(super) fn users(&self, before: &Fleet, after: &Fleet) -> Vec<Arc<str>> {
+    /// The clusters that refer to any of them, themselves or by a profile.
+    pub(super) fn users(&self, fleet: &Fleet) -> ClusterSet {
         let kind = &self.sides[1].0.name;
-        let mut users = ClusterSets::default();
-        for id in self.ids {
-            before.add_users(kind, id, &mut users);
-            after.add_users(kind, id, &mut users);
-        }
-        users.sorted()
-    }
-
-    /// Whether Flux may make other objects of the inputs. Any field of a rule counts: a cluster may override the other fields, so
-    /// what the definition alone would become says nothing.
-    pub(super) fn objects_may_differ(&self) -> bool {
-        self.differ_in(object_fields)
-    }
-
-    pub(super) fn dependencies_differ(&self) -> bool {
-        self.differ_in(|kind| kind.flux.depends_on.iter().collect())
+        self.ids.iter().map(|id| fleet.users(kind, id)).collect()
     }
 
     fn differ_in(&self, fields: fn(&Kind) -> Vec<&String>) -> bool {
@@ -71,27 +66,19 @@ impl<'a> ChangedDefinitions<'a> {
         })
     }
 
-    /// Of a cluster's document, only the references to these definitions: `{"<array>":[…]}`. Parsing whole documents would take
-    /// most of the time of a plan.
-    pub(super) fn pick(&self, document: &Json) -> String {
-        let fields = document.fields().unwrap_or_default();
-        let array = fields.text(self.array).unwrap_or("[]");
-        let all: Vec<&RawValue> = serde_json::from_str(array).unwrap_or_default();
+    /// Of a cluster's own references, only those to these definitions: `{"<array>":[…]}`. Parsing whole documents would take most of the
+    /// time of a plan.
+    pub(super) fn pick(&self, cluster: &Cluster) -> String {
+        let has_own = cluster.own(&self.sides[1].0.name) > 0;
+        let array = has_own.then(|| self.array.array(&cluster.document().body));
         let mut text = String::from("{");
-        json::write_str(self.array, &mut text);
+        json::write_str(self.array.name(), &mut text);
         text.push_str(":[");
         let mut separator = "";
-        for raw in all {
-            // A reference has the id in its text, whatever else is in it.
-            if self.ids.len() == 1 && !self.ids.iter().any(|id| raw.get().contains(id)) {
-                continue;
-            }
-            let reference: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-            if self.ids.contains(reference_id(&reference)) {
-                text.push_str(separator);
-                text.push_str(raw.get());
-                separator = ",";
-            }
+        for (_, reference) in pick_references(array.flatten().unwrap_or("[]"), self.ids) {
+            text.push_str(separator);
+            text.push_str(reference);
+            separator = ",";
         }
         text.push_str("]}");
         text
@@ -110,6 +97,20 @@ impl<'a> ChangedDefinitions<'a> {
         });
         ListEffect::of(&old, &new, detail)
     }
+}
+
+/// The references of an array to some ids, with their texts. Only those that have an id in their text are parsed: to parse all of them
+/// would take most of the time of a comparison.
+pub(super) fn pick_references<'a, I: Borrow<str> + Ord>(array: &'a str, ids: &BTreeSet<I>) -> Vec<(String, &'a str)> {
+    // Texts from elsewhere may have escapes.
+    let has_escapes = memchr(b'\\', array.as_bytes()).is_some();
+    let may_refer = |text: &&str| has_escapes || ids.iter().any(|id| text.contains(id.borrow()));
+    let found = json::elements(array).filter(may_refer).filter_map(|text| {
+        let reference: Value = serde_json::from_str(text).ok()?;
+        let id = reference_id(&reference);
+        ids.contains(id).then(|| (id.to_owned(), text))
+    });
+    found.collect()
 }
 
 /// The fields of a definition that decide which object Flux makes of an input, and where.

@@ -1,15 +1,17 @@
 //! Compares what every DNS name is answered before and after a change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use serde_json::Value;
 
 use super::changed_definitions::ChangedDefinitions;
-use super::concerned::Concerned;
+use super::concerned::{Concerned, Key, counterpart, united};
 use super::lists::{Input, List, ListEffect, inputs};
 use super::placed::{self, Placed};
-use super::{ClusterEffect, Detail};
+use super::{ClusterEffect, Detail, Lists};
 use crate::diagnose::Diagnostic;
 use crate::document::Document;
 use crate::kind::{CLUSTERS, DECOMMISSIONS, KINDS, PROFILES, RELEASED_NAMES, stays_on_rollback};
@@ -24,7 +26,6 @@ pub(super) struct Comparison<'a> {
     detail: Detail,
     /// Whether kinds and definitions are the same in both: then only a cluster's own document can make a difference.
     same_catalog: bool,
-    found: BTreeMap<(Arc<str>, Arc<str>), ClusterEffect>,
 }
 
 /// What a DNS name is answered.
@@ -107,25 +108,18 @@ impl<'a> Side<'a> {
 
 impl<'a> Comparison<'a> {
     /// The effect on every cluster that may see a difference, in the order of ids. Some may see none.
-    pub(super) fn run(
-        before: &'a Fleet,
-        after: &'a Fleet,
-        changes: &[Change],
-        detail: Detail,
-    ) -> impl Iterator<Item = ClusterEffect> + use<> {
+    pub(super) fn run(before: &'a Fleet, after: &'a Fleet, changes: &[Change], detail: Detail) -> Vec<ClusterEffect> {
         // Nor do guards make inputs.
         let is_catalog = |change: &Change| &*change.kind != CLUSTERS && !stays_on_rollback(&change.kind);
-        let mut comparison = Comparison {
+        let comparison = Comparison {
             before,
             after,
             detail,
             same_catalog: !changes.iter().any(is_catalog),
-            found: BTreeMap::new(),
         };
         let mut names = comparison.names_to_compare(changes);
         if [before, after].iter().any(|fleet| fleet.rollouts().active().is_some()) {
-            comparison.run_with_rollouts(changes, &names);
-            return comparison.found.into_values();
+            return comparison.run_with_rollouts(changes, &names);
         }
         let placed = placed::with_changed_profiles(before, after, changes);
         let is_definition = |change: &Change| is_catalog(change) && &*change.kind != PROFILES;
@@ -134,29 +128,25 @@ impl<'a> Comparison<'a> {
             true => {
                 let clusters = placed
                     .iter()
-                    .flat_map(|id| [before, after].map(|fleet| fleet.cluster(id)));
+                    .flat_map(|cluster| [before, after].map(|fleet| fleet.cluster(&cluster.document().id)));
                 names.extend(clusters.flatten().map(|cluster| cluster.head().dns_key.clone()));
                 Vec::new()
             }
             false => placed,
         };
-        for dns in &names {
-            comparison.compare_name(dns);
-        }
-        let all = Placed::new(before, after, detail);
-        comparison.compare_placed(all, &placed_too, &names);
+        let mut found = comparison.compare_names(&names);
+        found.extend(comparison.compare_placed(&BTreeSet::new(), &placed_too, &names));
         let mut definitions: BTreeMap<&Arc<str>, BTreeSet<&str>> = BTreeMap::new();
         for change in changes.iter().filter(|change| is_catalog(change)) {
             if &*change.kind != KINDS {
                 definitions.entry(&change.kind).or_default().insert(&change.id);
             }
         }
-        for (kind, ids) in definitions {
-            if let Some(changed) = ChangedDefinitions::new(before, after, kind, &ids) {
-                comparison.compare_users(&changed, &names);
-            }
-        }
-        comparison.found.into_values()
+        let changed = definitions.iter();
+        let changed = changed.filter_map(|(kind, ids)| ChangedDefinitions::new(before, after, kind, ids));
+        let changed: Vec<_> = changed.filter(|changed| comparison.concerns(changed)).collect();
+        found.extend(comparison.compare_users(&changed, &names));
+        sorted(found)
     }
 
     /// The effect of a move of rollouts on some clusters, sorted by id.
@@ -165,29 +155,24 @@ impl<'a> Comparison<'a> {
         after: &'a Fleet,
         changes: &[Change],
         clusters: &[Arc<str>],
-    ) -> impl Iterator<Item = ClusterEffect> + use<> {
-        let mut comparison = Comparison {
+    ) -> Vec<ClusterEffect> {
+        let comparison = Comparison {
             before,
             after,
             detail: Detail::Full,
             same_catalog: false,
-            found: BTreeMap::new(),
         };
-        let mut placed = Placed::new(before, after, Detail::Full);
-        placed.definitions = Concerned::definitions(before, after, changes);
-        comparison.compare_placed(placed, clusters, &BTreeSet::new());
-        comparison.found.into_values()
+        let definitions = Concerned::definitions(before, after, changes);
+        let clusters: Vec<_> = clusters.iter().filter_map(|id| after.cluster(id)).collect();
+        comparison.compare_placed(&definitions, &clusters, &BTreeSet::new())
     }
 
     /// The same with rollouts: a changed definition or profile, or a promotion, is for some clusters and not for others.
-    fn run_with_rollouts(&mut self, changes: &[Change], names: &BTreeSet<Arc<str>>) {
-        for dns in names {
-            self.compare_name(dns);
-        }
+    fn run_with_rollouts(&self, changes: &[Change], names: &BTreeSet<Arc<str>>) -> Vec<ClusterEffect> {
+        let mut found = self.compare_names(names);
         let concerned = Concerned::of(self.before, self.after, changes, self.detail);
-        let mut placed = Placed::new(self.before, self.after, self.detail);
-        placed.definitions = concerned.definitions;
-        self.compare_placed(placed, &concerned.clusters, names);
+        found.extend(self.compare_placed(&concerned.definitions, &concerned.clusters, names));
+        sorted(found)
     }
 
     /// The DNS names of which every answer may differ: those of written clusters, those that no cluster has, and those of all
@@ -209,7 +194,11 @@ impl<'a> Comparison<'a> {
                     if old.map(|kind| kind.input_settings()) != new.map(|kind| kind.input_settings()) {
                         for fleet in [self.before, self.after] {
                             let clusters = fleet.clusters().values();
-                            names.extend(clusters.filter(|cluster| cluster.refers_to(&change.id)).map(dns_key));
+                            names.extend(
+                                clusters
+                                    .filter(|cluster| fleet.has_references(cluster, &change.id))
+                                    .map(dns_key),
+                            );
                             names.extend(
                                 fleet
                                     .members_by_rollouts()
@@ -226,29 +215,16 @@ impl<'a> Comparison<'a> {
         names
     }
 
-    fn entry(&mut self, cluster: &Cluster) -> &mut ClusterEffect {
-        let (id, head) = (&cluster.document().id, cluster.head());
-        let effect = || ClusterEffect {
-            id: id.clone(),
-            dns: head.dns.clone(),
-            environment: head.environment.clone(),
-            deleted: false,
-            before: None,
-            inputs: Vec::new(),
-            warnings: Vec::new(),
-        };
-        let key = (id.clone(), head.dns_key.clone());
-        self.found.entry(key).or_insert_with(effect)
+    fn compare_names(&self, names: &BTreeSet<Arc<str>>) -> Vec<ClusterEffect> {
+        names.iter().filter_map(|dns| self.compare_name(dns)).collect()
     }
 
     /// Compares every answer to one DNS name.
-    fn compare_name(&mut self, dns: &str) {
+    fn compare_name(&self, dns: &str) -> Option<ClusterEffect> {
         let (before, after) = (Told::by(self.before, dns), Told::by(self.after, dns));
-        let Some(cluster) = after.cluster().or(before.cluster()) else {
-            return;
-        };
+        let cluster = after.cluster().or(before.cluster())?;
         if matches!(after, Told::Unknown | Told::Released(_)) || self.loses_nothing(&before, &after) {
-            return;
+            return None;
         }
         let (old, new) = (Side::new(self.before, &before), Side::new(self.after, &after));
         let remembered = match before {
@@ -268,12 +244,13 @@ impl<'a> Comparison<'a> {
             }
             _ => Vec::new(),
         };
-        let deleted = matches!((&before, &after), (Told::Cluster(_), Told::Nothing));
-        let effect = self.entry(cluster);
-        effect.deleted = deleted;
-        effect.before = before.cluster().map(|cluster| cluster.document().id.clone());
-        effect.inputs = lists;
-        effect.warnings = warnings;
+        Some(ClusterEffect {
+            head: cluster.shared_head().clone(),
+            deleted: matches!((&before, &after), (Told::Cluster(_), Told::Nothing)),
+            before: before.cluster().map(|cluster| cluster.shared_head().clone()),
+            inputs: lists,
+            warnings,
+        })
     }
 
     /// Whether the documents' texts alone show that nothing is lost. Every write is checked for losses, and parsing a document
@@ -282,21 +259,17 @@ impl<'a> Comparison<'a> {
         let (Told::Cluster(old), Told::Cluster(new)) = (before, after) else {
             return false;
         };
-        let same_profiles = old.baseline().map(Arc::as_ptr) == new.baseline().map(Arc::as_ptr);
+        let [before, after] =
+            [(self.before, old), (self.after, new)].map(|(fleet, cluster)| fleet.baseline(cluster).map(Arc::as_ptr));
         let rollouts = [self.before, self.after].map(|fleet| fleet.rollouts().active().is_some());
         self.detail == Detail::Losses
             && self.same_catalog
             && rollouts == [false, false]
-            && same_profiles
+            && before == after
             && same_references(self.after, old, new)
     }
 
-    fn compare_paths(
-        &self,
-        old: &Side<'_>,
-        new: &Side<'_>,
-        remembered: &Remembered,
-    ) -> Vec<(Arc<str>, Arc<ListEffect>)> {
+    fn compare_paths(&self, old: &Side<'_>, new: &Side<'_>, remembered: &Remembered) -> Lists {
         let mut paths: BTreeSet<&str> = old.paths().chain(new.paths()).collect();
         paths.extend(remembered.keys().map(String::as_str));
         let lists = paths.into_iter().filter_map(|path| {
@@ -311,92 +284,140 @@ impl<'a> Comparison<'a> {
         lists.collect()
     }
 
-    /// Compares what changed definitions mean for the clusters that use them. Those clusters' documents did not change, so only
-    /// the references to the definitions are compared; and since most clusters have equal references, each comparison is done
-    /// once. Names in `compared` are done already.
-    fn compare_users(&mut self, changed: &ChangedDefinitions<'_>, compared: &BTreeSet<Arc<str>>) {
-        let objects = changed.objects_may_differ();
-        if self.detail == Detail::Losses && !objects {
-            return;
-        }
-        let may_stall = self.detail == Detail::Full && (objects || changed.dependencies_differ());
-        let mut known: HashMap<(usize, String), Arc<ListEffect>> = HashMap::new();
-        for user in changed.users(self.before, self.after) {
-            let Some(cluster) = self.after.cluster(&user) else {
-                continue;
-            };
-            if compared.contains(&cluster.head().dns_key) {
-                continue;
-            }
-            if cluster.head().protected && objects {
-                // Whether the list becomes empty depends on the other references.
-                self.compare_name(&cluster.head().dns_key);
-                continue;
-            }
-            let profiles = cluster.merged_profiles();
-            let key = (
-                std::ptr::from_ref(profiles).addr(),
-                changed.pick(&cluster.document().body),
-            );
-            let list = match known.get(&key) {
-                Some(list) => list.clone(),
-                None => {
-                    let list = Arc::new(changed.compare(&key.1, profiles, self.detail));
-                    known.insert(key, list.clone());
-                    list
-                }
-            };
-            let warnings = match may_stall {
-                true => {
-                    let told = Told::Cluster(cluster);
-                    new_stalls(&Side::new(self.before, &told), &Side::new(self.after, &told))
-                }
-                false => Vec::new(),
-            };
-            self.add_user(cluster, changed.path, list, warnings);
-        }
+    /// Whether changed definitions can have an effect that is looked for.
+    fn concerns(&self, changed: &ChangedDefinitions<'_>) -> bool {
+        self.detail == Detail::Full || changed.objects_may_differ
     }
 
-    /// Compares what changed profiles mean for the clusters that match them. Names in `compared` are done already.
-    fn compare_placed(&mut self, mut placed: Placed<'a>, clusters: &[Arc<str>], compared: &BTreeSet<Arc<str>>) {
-        for id in clusters {
-            let (Some(old), Some(new)) = (self.before.cluster(id), self.after.cluster(id)) else {
-                continue;
+    /// Compares what changed definitions mean for the clusters that use them. Names in `compared` are done already.
+    fn compare_users(&self, changed: &[ChangedDefinitions<'_>], compared: &BTreeSet<Arc<str>>) -> Vec<ClusterEffect> {
+        let users = |fleet: &Fleet| changed.iter().map(|changed| changed.users(fleet)).collect();
+        let users = united(self.before, self.after, users);
+        in_parts(&users, |users| {
+            let mut comparison = Users {
+                all: self,
+                changed,
+                known: HashMap::new(),
             };
-            if compared.contains(&new.head().dns_key) {
-                continue;
-            }
-            let seen = placed.compare(old, new);
-            if new.head().protected && seen.lists.iter().any(|(_, list)| !list.lost.is_empty()) {
-                // Whether a list becomes empty depends on the other references.
-                self.compare_name(&new.head().dns_key);
-                continue;
-            }
-            if seen.lists.is_empty() && seen.warnings.is_empty() {
-                continue;
-            }
-            let effect = self.entry(new);
-            effect.before = Some(id.clone());
-            effect.inputs.clone_from(&seen.lists);
-            effect.warnings.clone_from(&seen.warnings);
-        }
+            let users = users.iter().filter(|user| !compared.contains(&user.head().dns_key));
+            users.filter_map(|user| comparison.compare(user)).collect()
+        })
     }
 
-    fn add_user(&mut self, cluster: &Cluster, path: &str, list: Arc<ListEffect>, warnings: Vec<Diagnostic>) {
-        if list.is_empty() && warnings.is_empty() {
-            return;
-        }
-        let effect = self.entry(cluster);
-        effect.before = Some(cluster.document().id.clone());
-        if !list.is_empty() {
-            effect.inputs.push((path.into(), list));
-        }
-        for warning in warnings {
-            if !effect.warnings.contains(&warning) {
-                effect.warnings.push(warning);
-            }
-        }
+    /// Compares what changed profiles, and definitions that rollouts change, mean for clusters. They are those after, sorted by id. Names in
+    /// `compared` are done already.
+    fn compare_placed(
+        &self,
+        definitions: &BTreeSet<Key>,
+        clusters: &[&Arc<Cluster>],
+        compared: &BTreeSet<Arc<str>>,
+    ) -> Vec<ClusterEffect> {
+        in_parts(clusters, |clusters| {
+            let mut placed = Placed::new(self.before, self.after, self.detail, definitions);
+            let compare = |new: &&Arc<Cluster>| {
+                let old = counterpart(self.before, self.after, new)?;
+                if compared.contains(&new.head().dns_key) {
+                    return None;
+                }
+                let seen = placed.compare(old, new);
+                if new.head().protected && seen.lists.iter().any(|(_, list)| !list.lost.is_empty()) {
+                    // Whether a list becomes empty depends on the other references.
+                    return self.compare_name(&new.head().dns_key);
+                }
+                if seen.lists.is_empty() && seen.warnings.is_empty() {
+                    return None;
+                }
+                Some(stays(new, seen.lists.clone(), seen.warnings.clone()))
+            };
+            clusters.iter().filter_map(compare).collect()
+        })
     }
+}
+
+/// The effect on a cluster whose own document stays.
+fn stays(cluster: &Cluster, inputs: Lists, warnings: Vec<Diagnostic>) -> ClusterEffect {
+    let head = cluster.shared_head();
+    ClusterEffect {
+        head: head.clone(),
+        deleted: false,
+        before: Some(head.clone()),
+        inputs,
+        warnings,
+    }
+}
+
+/// Sorted by id. Most of them are already.
+fn sorted(mut found: Vec<ClusterEffect>) -> Vec<ClusterEffect> {
+    found.sort_by(|one, other| (one.id(), one.dns()).cmp(&(other.id(), other.dns())));
+    found
+}
+
+/// Compares clusters that use changed definitions. Those clusters' documents did not change, so only the references to the definitions are
+/// compared; and since most clusters have equal references, each comparison is done once.
+struct Users<'c, 'a> {
+    all: &'c Comparison<'a>,
+    changed: &'c [ChangedDefinitions<'c>],
+    /// By the address of the merged profiles, the position of the kind, and the references.
+    known: HashMap<(usize, usize, String), Lists>,
+}
+
+impl Users<'_, '_> {
+    fn compare(&mut self, cluster: &Arc<Cluster>) -> Option<ClusterEffect> {
+        let all = self.all;
+        if cluster.head().protected && self.changed.iter().any(|changed| changed.objects_may_differ) {
+            // Whether a list becomes empty depends on the other references.
+            return all.compare_name(&cluster.head().dns_key);
+        }
+        let lists: Vec<Lists> = (0..self.changed.len()).map(|n| self.lists(n, cluster)).collect();
+        let lists = match &lists[..] {
+            [one] => one.clone(),
+            several => several.iter().flat_map(|lists| lists.iter().cloned()).collect(),
+        };
+        let stalls = |changed: &ChangedDefinitions<'_>| changed.objects_may_differ || changed.dependencies_differ;
+        let warnings = match all.detail == Detail::Full && self.changed.iter().any(stalls) {
+            true => {
+                let old = counterpart(all.before, all.after, cluster).map_or(Told::Unknown, Told::Cluster);
+                let new = Told::Cluster(cluster);
+                new_stalls(&Side::new(all.before, &old), &Side::new(all.after, &new))
+            }
+            false => Vec::new(),
+        };
+        (!lists.is_empty() || !warnings.is_empty()).then(|| stays(cluster, lists, warnings))
+    }
+
+    /// What the changed definitions of one kind do: one list, or none.
+    fn lists(&mut self, n: usize, cluster: &Cluster) -> Lists {
+        let changed = &self.changed[n];
+        let profiles = self.all.after.merged_profiles(cluster);
+        let address = std::ptr::from_ref(profiles).addr();
+        let key = (address, n, changed.pick(cluster));
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let list = changed.compare(&key.2, profiles, self.all.detail);
+        let list = (!list.is_empty()).then(|| (changed.path.clone(), Arc::new(list)));
+        let lists: Lists = list.into_iter().collect();
+        self.known.insert(key, lists.clone());
+        lists
+    }
+}
+
+/// Works on a long list on every core, part by part, and gives all results in order.
+fn in_parts<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
+    /// Fewer are done before a thread has started.
+    const WORTH_A_THREAD: usize = 10_000;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let most = items.len().div_ceil(threads).max(WORTH_A_THREAD);
+    if items.len() <= most {
+        return work(items);
+    }
+    thread::scope(|scope| {
+        let parts: Vec<_> = items.chunks(most).map(|part| scope.spawn(|| work(part))).collect();
+        let done = parts
+            .into_iter()
+            .map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        done.flatten().collect()
+    })
 }
 
 /// Dependencies of a cluster that stall now and did not before.

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use super::Detail;
 use super::changed_definitions::object_fields;
-use super::placed::with_changed_profiles;
+use super::placed::in_changed_profiles;
 use crate::kind::{PROFILES, ROLLOUTS};
 use crate::log::Change;
 use crate::rollout::{Patch, Rollout};
-use crate::snapshot::{ClusterSets, Definition, Fleet};
+use crate::snapshot::{Cluster, ClusterSet, Definition, Fleet};
 
 /// A definition: its kind and its id.
 pub(super) type Key = (Arc<str>, Arc<str>);
 
-pub(super) struct Concerned {
-    /// Sorted by id.
-    pub(super) clusters: Vec<Arc<str>>,
+pub(super) struct Concerned<'f> {
+    /// Those that are there afterwards, sorted by id.
+    pub(super) clusters: Vec<&'f Arc<Cluster>>,
     /// The definitions that a cluster may see differently afterwards.
     pub(super) definitions: BTreeSet<Key>,
 }
 
-impl Concerned {
+impl<'f> Concerned<'f> {
     /// The definitions that a move of rollouts concerns.
     pub(super) fn definitions(before: &Fleet, after: &Fleet, changes: &[Change]) -> BTreeSet<Key> {
         let moved = changes.iter().filter(|change| &*change.kind == ROLLOUTS);
@@ -30,8 +30,7 @@ impl Concerned {
         definitions.map(|patch| (patch.kind, patch.id)).collect()
     }
 
-    pub(super) fn of(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Concerned {
-        let mut clusters = ClusterSets::default();
+    pub(super) fn of(before: &'f Fleet, after: &'f Fleet, changes: &[Change], detail: Detail) -> Self {
         let mut definitions = BTreeSet::new();
         let mut profiles: BTreeSet<Arc<str>> = BTreeSet::new();
         for change in changes {
@@ -56,17 +55,15 @@ impl Concerned {
         if detail == Detail::Losses {
             definitions.retain(|key| may_lose(before, after, key));
         }
-        for (kind, id) in &definitions {
-            before.add_users(kind, id, &mut clusters);
-            after.add_users(kind, id, &mut clusters);
-        }
-        for fleet in [before, after] {
-            profiles.iter().for_each(|id| fleet.add_members(id, &mut clusters));
-        }
-        let mut clusters = clusters.sorted();
-        clusters.extend(with_changed_profiles(before, after, changes));
-        clusters.sort_unstable();
-        clusters.dedup();
+        let concerned = |fleet: &Fleet| -> ClusterSet {
+            let users = definitions.iter().map(|(kind, id)| fleet.users(kind, id));
+            users.chain(profiles.iter().map(|id| fleet.members(id))).collect()
+        };
+        let clusters = united(before, after, |fleet| {
+            let mut all = concerned(fleet);
+            all.unite(&in_changed_profiles(fleet, changes));
+            all
+        });
         Concerned { clusters, definitions }
     }
 }
@@ -104,4 +101,34 @@ fn may_lose(before: &Fleet, after: &Fleet, (kind, id): &Key) -> bool {
         values.any(|value| Some(value) != first)
     };
     object_fields(old).into_iter().chain(object_fields(new)).any(differs)
+}
+
+/// Clusters of two fleets, each once, as they are after, sorted by id. Those that are not there any more are left out.
+pub(super) fn united<'f>(
+    before: &'f Fleet,
+    after: &'f Fleet,
+    clusters: impl Fn(&Fleet) -> ClusterSet,
+) -> Vec<&'f Arc<Cluster>> {
+    let [old, mut new] = [before, after].map(clusters);
+    // The numbers of one fleet mean nothing in another, unless no cluster differs.
+    match has_same_clusters(before, after) {
+        true => new.unite(&old),
+        false => {
+            let old = before.sorted(old).filter_map(|old| after.cluster(&old.document().id));
+            new.unite(&old.map(|cluster| cluster.number()).collect());
+        }
+    }
+    after.sorted(new).collect()
+}
+
+/// A cluster of the fleet after a change, as it was before.
+pub(super) fn counterpart<'f>(before: &'f Fleet, after: &Fleet, cluster: &'f Arc<Cluster>) -> Option<&'f Arc<Cluster>> {
+    match has_same_clusters(before, after) {
+        true => Some(cluster),
+        false => before.cluster(&cluster.document().id),
+    }
+}
+
+fn has_same_clusters(before: &Fleet, after: &Fleet) -> bool {
+    before.clusters().ptr_eq(after.clusters())
 }

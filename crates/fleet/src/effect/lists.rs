@@ -5,12 +5,14 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::Detail;
 use crate::diff::{Difference, differences};
 use crate::inputs::{Effective, Part, cluster_block, reference_id, references};
 use crate::json;
 use crate::kind::{Kind, Render};
+use crate::log::Digest;
 use crate::released::Had;
 use crate::snapshot::{ClusterHead, Seen};
 
@@ -137,9 +139,10 @@ impl ListEffect {
         !self.lost.is_empty() && self.left == 0
     }
 
-    /// The text that stands for the list in the digest of an effect.
-    pub(super) fn digest_text(&self) -> String {
-        serde_json::to_string(&(self, &self.fresh)).unwrap_or_default()
+    /// What stands for the list in the digest of an effect.
+    pub(super) fn digest(&self) -> Digest {
+        let text = serde_json::to_string(&(self, &self.fresh)).unwrap_or_default();
+        Digest(Sha256::digest(text).into())
     }
 
     /// Compares two versions of a list.

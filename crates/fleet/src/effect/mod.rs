@@ -30,7 +30,7 @@ use crate::kind::{GUARDS, PROFILES, ROLLOUTS};
 use crate::log::{Change, Digest};
 use crate::profile;
 use crate::refusal::{Reason, Refusal};
-use crate::snapshot::Fleet;
+use crate::snapshot::{ClusterHead, Fleet};
 
 /// The effect of a change on the clusters, in the order of their ids.
 #[derive(Clone, Debug, Default)]
@@ -54,20 +54,39 @@ pub struct Membership {
 
 #[derive(Clone, Debug)]
 pub struct ClusterEffect {
-    pub id: Arc<str>,
-    pub dns: Arc<str>,
-    pub environment: Box<str>,
+    head: Arc<ClusterHead>,
     /// Whether the change decommissions it.
     pub deleted: bool,
     /// The cluster that had the DNS name before, if any.
-    pub before: Option<Arc<str>>,
+    before: Option<Arc<ClusterHead>>,
     /// Per path. Clusters with the same effect share it.
-    pub inputs: Vec<(Arc<str>, Arc<ListEffect>)>,
+    pub inputs: Lists,
     /// What the change brings with it: dependencies that stall, exclusions of what no profile brings.
     pub warnings: Vec<Diagnostic>,
 }
 
+/// What happens to the lists of a cluster, per path.
+pub type Lists = Arc<[(Arc<str>, Arc<ListEffect>)]>;
+
 impl ClusterEffect {
+    /// The cluster.
+    pub fn id(&self) -> &Arc<str> {
+        &self.head.document.id
+    }
+
+    pub fn dns(&self) -> &Arc<str> {
+        &self.head.dns
+    }
+
+    pub fn environment(&self) -> &Arc<str> {
+        &self.head.environment
+    }
+
+    /// The cluster that had the DNS name before, if any.
+    pub fn before(&self) -> Option<&Arc<str>> {
+        self.before.as_ref().map(|head| &head.document.id)
+    }
+
     /// Whether Flux removes something from the cluster.
     pub fn loses(&self) -> bool {
         self.deleted || self.inputs.iter().any(|(_, list)| !list.lost.is_empty())
@@ -86,9 +105,9 @@ impl Serialize for ClusterEffect {
         }
         let inputs = self.inputs.iter().map(|(path, list)| (&**path, &**list)).collect();
         Wire {
-            id: &self.id,
-            dns: &self.dns,
-            environment: &self.environment,
+            id: self.id(),
+            dns: self.dns(),
+            environment: self.environment(),
             deleted: self.deleted,
             inputs,
         }
@@ -134,20 +153,20 @@ impl Effect {
 
     /// What a move of rollouts does to some clusters, sorted by id.
     pub(crate) fn among(before: &Fleet, after: &Fleet, changes: &[Change], clusters: &[Arc<str>]) -> Effect {
-        let found = Comparison::among(before, after, changes, clusters);
+        let mut clusters = Comparison::among(before, after, changes, clusters);
+        clusters.retain(|cluster| !cluster.inputs.is_empty());
         Effect {
-            clusters: found.filter(|cluster| !cluster.inputs.is_empty()).collect(),
+            clusters,
             ..Effect::default()
         }
     }
 
     fn compare(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Effect {
-        let clusters = Comparison::run(before, after, changes, detail);
-        let clusters = clusters.into_iter().filter(|cluster| match detail {
+        let mut clusters = Comparison::run(before, after, changes, detail);
+        clusters.retain(|cluster| match detail {
             Detail::Full => cluster.deleted || !cluster.inputs.is_empty() || !cluster.warnings.is_empty(),
             Detail::Losses => cluster.loses(),
         });
-        let clusters = clusters.collect();
         match detail {
             Detail::Losses => Effect {
                 clusters,
@@ -169,7 +188,7 @@ impl Effect {
         let emptied = self.clusters.iter().find_map(|cluster| {
             let mut lists = cluster.inputs.iter();
             let (path, _) = lists.find(|(_, list)| list.is_emptied())?;
-            let id = cluster.before.as_deref().filter(|_| !cluster.deleted)?;
+            let id = cluster.before().filter(|_| !cluster.deleted)?;
             is_protected(id).then_some((id, path))
         });
         let Some((id, path)) = emptied else {
@@ -178,7 +197,7 @@ impl Effect {
         let detail =
             format!("cluster \"{id}\" is protected and would lose all of {path}: set \"protected\" to false first");
         let mut refusal = Refusal::new(Reason::Protected, detail);
-        refusal.clusters.push(id.to_owned());
+        refusal.clusters.push(id.to_string());
         Err(refusal)
     }
 
@@ -206,18 +225,18 @@ impl Effect {
             let fields = differences(parsed(&change.before).as_ref(), parsed(&change.after).as_ref());
             part(&serde_json::to_string(&(change.action(), fields)).unwrap_or_default());
         }
-        // Clusters that share an effect share its text.
-        let mut texts: HashMap<*const ListEffect, String> = HashMap::new();
+        // Clusters that share an effect share its digest.
+        let mut known: HashMap<*const ListEffect, String> = HashMap::new();
         for cluster in &self.clusters {
             part("cluster");
-            for text in [&*cluster.id, &*cluster.dns, &*cluster.environment] {
+            for text in [cluster.id(), cluster.dns(), cluster.environment()] {
                 part(text);
             }
             part(if cluster.deleted { "deleted" } else { "" });
-            for (path, list) in &cluster.inputs {
+            for (path, list) in &*cluster.inputs {
                 part(path);
-                let text = texts.entry(Arc::as_ptr(list));
-                part(text.or_insert_with(|| list.digest_text()));
+                let digest = known.entry(Arc::as_ptr(list));
+                part(digest.or_insert_with(|| list.digest().to_string()));
             }
         }
         Digest(hash.finalize().into())

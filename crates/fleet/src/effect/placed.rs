@@ -6,20 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::concerned::Key;
+use super::changed_definitions::{object_fields, pick_references};
+use super::concerned::{Key, counterpart, united};
 use super::lists::{List, ListEffect, inputs};
-use super::{Detail, Membership};
+use super::{Detail, Lists, Membership};
 use crate::diagnose::Diagnostic;
-use crate::inputs::reference_id;
-use crate::json::{Fields, Json};
+use crate::json::{self, Json};
 use crate::kind::{CLUSTERS, Kind, PROFILES};
 use crate::log::Change;
 use crate::profile::{Baseline, Differences, KnownDifferences};
 use crate::rollout::Promoted;
-use crate::snapshot::{Cluster, ClusterSets, Fleet, View};
+use crate::snapshot::{Cluster, ClusterSet, Definition, Fleet, View};
 
 /// Compares clusters that got other profiles, or profiles with other content.
 pub(super) struct Placed<'a> {
@@ -28,7 +27,7 @@ pub(super) struct Placed<'a> {
     detail: Detail,
     differences: KnownDifferences,
     /// The definitions that may differ, too: rollouts run, and clusters see one version or another.
-    pub(super) definitions: BTreeSet<Key>,
+    definitions: &'a BTreeSet<Key>,
     /// What each pair of baselines concerns, by the address of their differences, and the rollouts that clusters are promoted in.
     concerns: HashMap<(usize, Promoted, Promoted), Arc<Concern>>,
     known: HashMap<(usize, String), Arc<Compared>>,
@@ -43,18 +42,18 @@ struct Concern {
 
 /// What one cluster, or many, see.
 pub(super) struct Compared {
-    pub(super) lists: Vec<(Arc<str>, Arc<ListEffect>)>,
+    pub(super) lists: Lists,
     pub(super) warnings: Vec<Diagnostic>,
 }
 
 impl<'a> Placed<'a> {
-    pub(super) fn new(before: &'a Fleet, after: &'a Fleet, detail: Detail) -> Self {
+    pub(super) fn new(before: &'a Fleet, after: &'a Fleet, detail: Detail, definitions: &'a BTreeSet<Key>) -> Self {
         Placed {
             before,
             after,
             detail,
             differences: KnownDifferences::default(),
-            definitions: BTreeSet::new(),
+            definitions,
             concerns: HashMap::new(),
             known: HashMap::new(),
         }
@@ -81,20 +80,37 @@ impl<'a> Placed<'a> {
             return known.clone();
         }
         let mut ids: Differences = (*differences).clone();
-        for (kind, id) in &self.definitions {
-            let version = |view: &View<'_>| Some(view.definitions(kind)?.get(id)?.document.etag);
-            if version(old) != version(new) {
+        // The ids whose change may make a dependent stall, or stall themselves.
+        let mut stalling = ids.clone();
+        for (kind, id) in self.definitions {
+            let [before, after] = [old, new].map(|view| view.definitions(kind).and_then(|all| all.get(id)));
+            let etag = |definition: Option<&Arc<Definition>>| definition.map(|definition| definition.document.etag);
+            if etag(before) != etag(after) {
                 ids.entry(kind.clone()).or_default().insert(id.to_string());
+                if self.may_stall(kind, before, after) {
+                    stalling.entry(kind.clone()).or_default().insert(id.to_string());
+                }
             }
         }
         if self.detail == Detail::Full {
-            for (kind, ids) in &mut ids {
-                ids.extend(self.neighbours(kind, ids));
+            for (kind, changed) in &stalling {
+                ids.entry(kind.clone())
+                    .or_default()
+                    .extend(self.neighbours(kind, changed));
             }
         }
         let concern = Arc::new(Concern { ids });
         self.concerns.insert(key, concern.clone());
         concern
+    }
+
+    /// Whether two versions of a definition differ in what decides about stalls: which object Flux makes of it, and what it depends on.
+    fn may_stall(&self, kind: &str, before: Option<&Arc<Definition>>, after: Option<&Arc<Definition>>) -> bool {
+        let (Some(kind), Some(before), Some(after)) = (self.after.kinds().get(kind), before, after) else {
+            return true;
+        };
+        let mut fields = object_fields(kind).into_iter().chain(&kind.flux.depends_on);
+        fields.any(|field| before.value().get(field) != after.value().get(field))
     }
 
     /// The definitions that some others depend on, and those that depend on them.
@@ -121,37 +137,40 @@ impl<'a> Placed<'a> {
     /// Of a cluster's document, only the references that matter and their patches, as text. Empty for most clusters, which the index of
     /// references tells without reading the document.
     fn pick(&self, concern: &Concern, cluster: &Cluster) -> String {
-        let id = &cluster.document().id;
+        let number = cluster.number();
         let refers = |(kind, ids): (&Arc<str>, &BTreeSet<String>)| {
             let definitions = self.after.definitions(kind);
-            definitions.is_some_and(|all| ids.iter().any(|definition| all.is_user(definition, id)))
+            definitions.is_some_and(|all| ids.iter().any(|definition| all.is_user(definition, number)))
         };
         if !concern.ids.iter().any(refers) {
             return String::new();
         }
-        let fields = cluster.document().body.fields().unwrap_or_default();
-        let mut picked = Map::new();
-        let mut patched = BTreeSet::new();
+        let body = &cluster.document().body;
+        let mut text = String::from("{");
+        let mut patched: Vec<String> = Vec::new();
         for (name, ids) in &concern.ids {
-            let Some(kind) = self.after.kinds().get(name) else {
+            let kind = self.after.kinds().get(name);
+            let Some((kind, array)) = kind.and_then(|kind| Some((kind, kind.references.as_deref()?))) else {
                 continue;
             };
-            let Some(array) = kind.references.as_deref() else {
-                continue;
-            };
-            let references = pick_references(&fields, array, ids);
-            if kind.flux.patches {
-                patched.extend(references.iter().map(|reference| reference_id(reference).to_owned()));
+            let found = pick_references(body.field_text(array).unwrap_or("[]"), ids);
+            add_member(&mut text, array);
+            text.push('[');
+            for (n, (id, raw)) in found.iter().enumerate() {
+                text.push_str(if n > 0 { "," } else { "" });
+                text.push_str(raw);
+                if kind.flux.patches && !patched.contains(id) {
+                    patched.push(id.clone());
+                }
             }
-            picked.insert(array.to_owned(), references.into());
+            text.push(']');
         }
-        if !patched.is_empty() {
-            let patches = fields.text("patches").and_then(|text| serde_json::from_str(text).ok());
-            let mut patches: Map<String, Value> = patches.unwrap_or_default();
-            patches.retain(|id, _| patched.contains(id));
-            picked.insert("patches".to_owned(), patches.into());
+        if let Some(patches) = pick_patches(body, &patched) {
+            add_member(&mut text, "patches");
+            text.push_str(&patches);
         }
-        Json::new(&picked.into()).as_str().to_owned()
+        text.push('}');
+        text
     }
 
     fn compare_picked(&self, concern: &Concern, picked: &str, old: &View<'_>, new: &View<'_>) -> Compared {
@@ -198,29 +217,42 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// The references of an array to some ids.
-fn pick_references(fields: &Fields<'_>, array: &str, ids: &BTreeSet<String>) -> Vec<Value> {
-    let all: Vec<&RawValue> = fields
-        .text(array)
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default();
-    let parsed = all
-        .into_iter()
-        .filter_map(|raw| serde_json::from_str::<Value>(raw.get()).ok());
-    parsed
-        .filter(|reference| ids.contains(reference_id(reference)))
-        .collect()
+/// Begins a member of an object.
+fn add_member(text: &mut String, name: &str) {
+    if text.len() > 1 {
+        text.push(',');
+    }
+    json::write_str(name, text);
+    text.push(':');
 }
 
-/// The clusters that match a changed profile, before or after.
-pub(super) fn with_changed_profiles(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<Arc<str>> {
-    let mut members = ClusterSets::default();
-    for change in changes.iter().filter(|change| &*change.kind == PROFILES) {
-        for fleet in [before, after] {
-            members.add_all(&fleet.profiles().members(&change.id));
-        }
+/// The patches for some ids, as text. None: there are none.
+fn pick_patches(document: &Json, ids: &[String]) -> Option<String> {
+    if ids.is_empty() {
+        return None;
     }
-    members.sorted()
+    let text = document.field_text("patches")?;
+    if !text.contains('\\') && !ids.iter().any(|id| text.contains(id.as_str())) {
+        return None;
+    }
+    let mut patches: Map<String, Value> = serde_json::from_str(text).ok()?;
+    patches.retain(|id, _| ids.contains(id));
+    (!patches.is_empty()).then(|| Json::new(&patches.into()).as_str().to_owned())
+}
+
+/// The clusters that match a changed profile.
+pub(super) fn in_changed_profiles(fleet: &Fleet, changes: &[Change]) -> ClusterSet {
+    let changed = changes.iter().filter(|change| &*change.kind == PROFILES);
+    changed.map(|change| fleet.profiles().members(&change.id)).collect()
+}
+
+/// The clusters that match a changed profile, before or after, and are there after, sorted by id.
+pub(super) fn with_changed_profiles<'f>(
+    before: &'f Fleet,
+    after: &'f Fleet,
+    changes: &[Change],
+) -> Vec<&'f Arc<Cluster>> {
+    united(before, after, |fleet| in_changed_profiles(fleet, changes))
 }
 
 /// Which clusters enter and leave which profile, by id. Only those that match a changed profile, and those that are written, can.
@@ -228,19 +260,27 @@ pub(super) fn memberships(before: &Fleet, after: &Fleet, changes: &[Change]) -> 
     if before.profiles().is_empty() && after.profiles().is_empty() {
         return Vec::new();
     }
-    let mut concerned = with_changed_profiles(before, after, changes);
+    fn profiles<'f>(fleet: &'f Fleet, cluster: Option<&Arc<Cluster>>) -> &'f Baseline {
+        cluster.map_or(Baseline::none(), |cluster| fleet.merged_profiles(cluster))
+    }
+    let members = with_changed_profiles(before, after, changes).into_iter();
+    let members = members.map(|cluster| {
+        let old = counterpart(before, after, cluster);
+        let sides = [profiles(before, old), profiles(after, Some(cluster))];
+        (&cluster.document().id, sides)
+    });
+    let mut concerned: Vec<(&Arc<str>, [&Baseline; 2])> = members.collect();
+    // Those that are written: also deleted ones.
     let written = changes.iter().filter(|change| &*change.kind == CLUSTERS);
-    concerned.extend(written.map(|change| change.id.clone()));
-    concerned.sort_unstable();
-    concerned.dedup();
+    concerned.extend(written.map(|change| {
+        let sides = [before, after].map(|fleet| profiles(fleet, fleet.cluster(&change.id)));
+        (&change.id, sides)
+    }));
+    concerned.sort_by_key(|(id, _)| *id);
+    concerned.dedup_by_key(|(id, _)| *id);
     let mut found: BTreeMap<Arc<str>, Membership> = BTreeMap::new();
     let mut known: HashMap<[usize; 2], Moved> = HashMap::new();
-    for id in concerned {
-        let sides = [before, after].map(|fleet| {
-            fleet
-                .cluster(&id)
-                .map_or(Baseline::none(), |cluster| cluster.merged_profiles())
-        });
+    for (id, sides) in concerned {
         let key = sides.map(|baseline| std::ptr::from_ref(baseline).addr());
         let moved = known.entry(key).or_insert_with(|| Moved::between(sides));
         for (profiles, entered) in [(&moved.entered, true), (&moved.left, false)] {

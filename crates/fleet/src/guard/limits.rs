@@ -68,7 +68,21 @@ pub(crate) fn check(
     if guards.is_empty() {
         return Vec::new();
     }
-    let counted = count(guards, before, after, effect);
+    compare(
+        guards,
+        overrides,
+        count(guards, &[before, after], touched(before, effect)),
+    )
+}
+
+/// Compares a part of an effect with every limit of some guards: the clusters of a fleet whose replies change, each with whether it loses
+/// something.
+pub fn check_part(guards: &[&Arc<Guard>], fleet: &Fleet, part: &BTreeMap<&Arc<str>, bool>) -> Vec<GuardCheck> {
+    let part = part.iter().map(|(id, loses)| (*id, *loses)).collect();
+    compare(guards, &[], count(guards, &[fleet], part))
+}
+
+fn compare(guards: &[&Arc<Guard>], overrides: &[String], counted: Vec<Counted>) -> Vec<GuardCheck> {
     let mut checks = Vec::new();
     for (guard, Counted { changed, losing }) in guards.iter().zip(counted) {
         let limits = [
@@ -103,15 +117,20 @@ struct Counted {
     losing: Vec<Arc<str>>,
 }
 
-fn count(guards: &[&Arc<Guard>], before: &Fleet, after: &Fleet, effect: &Effect) -> Vec<Counted> {
-    let matchers = [before, after].map(|fleet| {
+/// Those of the touched clusters that match a guard in one of the fleets.
+fn count(guards: &[&Arc<Guard>], fleets: &[&Fleet], touched: BTreeMap<&Arc<str>, bool>) -> Vec<Counted> {
+    let matchers = fleets.iter().map(|fleet| {
         let kind = fleet.kinds().clusters();
         let of = |guard: &&Arc<Guard>| kind.map(|kind| guard.selector.on(kind));
         guards.iter().map(of).collect::<Vec<Option<Matcher>>>()
     });
+    let matchers: Vec<_> = matchers.collect();
     let mut counted: Vec<Counted> = guards.iter().map(|_| Counted::default()).collect();
-    for (id, loses) in touched(before, effect) {
-        let mut subjects = [before, after].map(|fleet| fleet.cluster(id).map(|cluster| Subject::new(cluster)));
+    for (id, loses) in touched {
+        let subjects = fleets
+            .iter()
+            .map(|fleet| fleet.cluster(id).map(|cluster| Subject::new(cluster)));
+        let mut subjects: Vec<_> = subjects.collect();
         for (n, counted) in counted.iter_mut().enumerate() {
             let mut sides = subjects.iter_mut().zip(&matchers);
             let matches = sides.any(|(subject, matchers)| match (subject, &matchers[n]) {
@@ -133,7 +152,7 @@ fn touched<'a>(before: &Fleet, effect: &'a Effect) -> BTreeMap<&'a Arc<str>, boo
     let mut touched: BTreeMap<&Arc<str>, bool> = BTreeMap::new();
     let changed = effect.clusters.iter();
     for cluster in changed.filter(|cluster| cluster.deleted || !cluster.inputs.is_empty()) {
-        let ids = cluster.before.iter().chain([&cluster.id]);
+        let ids = cluster.before().into_iter().chain([cluster.id()]);
         for id in ids.filter(|id| before.cluster(id).is_some()) {
             *touched.entry(id).or_default() |= cluster.loses();
         }

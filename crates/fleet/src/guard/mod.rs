@@ -11,7 +11,7 @@ use imbl::OrdMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use self::limits::{GuardCheck, GuardLimit, Limited};
+pub use self::limits::{GuardCheck, GuardLimit, Limited, check_part};
 pub(crate) use self::limits::{check, refusal};
 use crate::diagnose::Diagnostic;
 use crate::document::Document;

@@ -170,6 +170,11 @@ impl Identities {
         self.get(id).map(|identity| identity.document())
     }
 
+    /// The id of a cluster that has an identity, as it is kept here.
+    pub(crate) fn cluster_id(&self, id: &str) -> Option<&Arc<str>> {
+        self.clusters.get_key_value(id).map(|(id, _)| id)
+    }
+
     /// The ids of all identities, sorted.
     pub fn ids(&self) -> impl Iterator<Item = Arc<str>> {
         let (before, after) = (

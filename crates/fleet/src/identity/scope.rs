@@ -61,7 +61,7 @@ pub fn judge_scope(
         .iter()
         .chain(rollouts.iter().flat_map(|effect| &effect.clusters));
     for cluster in changed.filter(|cluster| cluster.deleted || !cluster.inputs.is_empty()) {
-        let ids = cluster.before.iter().chain([&cluster.id]);
+        let ids = cluster.before().into_iter().chain([cluster.id()]);
         clusters.extend(ids.filter(|id| !judge.has_cluster(id)).map(ToString::to_string));
     }
     if clusters.is_empty() && documents.is_empty() {

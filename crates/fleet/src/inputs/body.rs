@@ -1,11 +1,13 @@
 //! The body of a reply in its two forms, from the references of a cluster.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
-use super::mark::{DESIRED, MARK_BYTES, mark, write_marked};
+use super::common::Common;
+use super::mark::{DESIRED, MARK_BYTES, Mark, mark, write_marked};
 use super::merge::{Effective, Part};
 use super::reply::{Breach, Form, MAX_REPLY_BYTES, Reply};
-use super::{END, START, reference_id, references};
+use super::{END, START, cluster_block, reference_id, references};
 use crate::document::Etag;
 use crate::kind::Kind;
 use crate::snapshot::View;
@@ -21,6 +23,44 @@ pub(crate) struct Body {
     marks: usize,
     /// Whether an input is turned on.
     active: bool,
+    plain_etag: OnceCell<Etag>,
+}
+
+/// An input, to be written.
+enum Input<'a> {
+    /// As every cluster has it that says nothing about it, and the cluster block.
+    Common(&'a Common, &'a str),
+    Merged(Part<'a>),
+}
+
+impl Input<'_> {
+    fn write(&self, out: &mut String) {
+        match self {
+            Input::Common(common, block) => common.write(block, out),
+            Input::Merged(part) => part.write(out),
+        }
+    }
+
+    fn write_marked(self, mark: Mark, out: &mut String) {
+        match self {
+            Input::Common(common, block) => common.write_marked(block, mark, out),
+            Input::Merged(part) => write_marked(part, mark, out),
+        }
+    }
+
+    fn can_be_marked(&self) -> bool {
+        match self {
+            Input::Common(..) => true,
+            Input::Merged(part) => !part.has(DESIRED),
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        match self {
+            Input::Common(common, _) => common.is_active,
+            Input::Merged(part) => !part.is_off("enabled"),
+        }
+    }
 }
 
 impl Body {
@@ -39,13 +79,13 @@ impl Body {
             }
             let start = plain.len();
             input.write(&mut plain);
-            marks += usize::from(!input.has(DESIRED));
-            active |= !input.is_off("enabled");
+            marks += usize::from(input.can_be_marked());
+            active |= input.is_active();
             if let Some(text) = &mut marked {
                 if n > 0 {
                     text.push(',');
                 }
-                write_marked(input, mark(path, &plain[start..]), text);
+                input.write_marked(mark(path, &plain[start..]), text);
             }
         })?;
         plain.push_str(END);
@@ -58,6 +98,7 @@ impl Body {
             inputs,
             marks,
             active,
+            plain_etag: OnceCell::new(),
         })
     }
 
@@ -72,7 +113,7 @@ impl Body {
             None => Reply {
                 form,
                 active,
-                ..Reply::new(&self.plain)
+                ..Reply::with_etag(&self.plain, self.plain_etag())
             },
             Some(marked) => Reply {
                 form,
@@ -89,7 +130,7 @@ impl Body {
     }
 
     pub(crate) fn plain_etag(&self) -> Etag {
-        Etag::of_bytes(self.plain.as_bytes())
+        *self.plain_etag.get_or_init(|| Etag::of_bytes(self.plain.as_bytes()))
     }
 }
 
@@ -100,11 +141,13 @@ pub(crate) fn breach(kind: &Kind, view: &View<'_>) -> Option<Breach> {
 }
 
 /// Passes on each input with its position. Returns how many there are.
-fn each_input(kind: &Kind, view: &View<'_>, mut pass: impl FnMut(usize, Part<'_>)) -> Result<usize, Breach> {
+fn each_input(kind: &Kind, view: &View<'_>, mut pass: impl FnMut(usize, Input<'_>)) -> Result<usize, Breach> {
     let Some(definitions) = view.definitions(&kind.name) else {
         return Ok(0);
     };
     let document = view.effective_for(kind);
+    let head = view.cluster().head();
+    let block = cluster_block(kind, head).to_text();
     let mut seen = HashSet::new();
     for reference in references(kind, &document) {
         let id = reference_id(reference);
@@ -115,8 +158,12 @@ fn each_input(kind: &Kind, view: &View<'_>, mut pass: impl FnMut(usize, Part<'_>
         if !seen.insert(id) {
             return Err(Breach::Twice(id.to_owned()));
         }
-        let effective = Effective::new(kind, definition.value(), reference, &document);
-        pass(seen.len() - 1, effective.input(Some(view.cluster().head())));
+        let common = definition.common(kind);
+        let input = match common.filter(|common| common.is_all(kind, reference, &document)) {
+            Some(common) => Input::Common(common, &block),
+            None => Input::Merged(Effective::new(kind, definition.value(), reference, &document).input(Some(head))),
+        };
+        pass(seen.len() - 1, input);
     }
     Ok(seen.len())
 }

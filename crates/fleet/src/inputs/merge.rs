@@ -127,10 +127,10 @@ fn nested_in<'a>(kind: &'a Kind, field: &str) -> Option<&'a str> {
 
 /// What every input of a kind says about its cluster.
 pub(crate) fn cluster_block<'a>(kind: &Kind, head: &'a ClusterHead) -> Part<'a> {
+    // Sorted, as every object of an input is.
     let mut fields = vec![
         ("dns", Part::Text(&head.dns)),
         ("environment", Part::Text(&head.environment)),
-        ("name", Part::Text(&head.name)),
     ];
     let wanted = &kind.flux.cluster_labels;
     // Always there if the kind asks for labels, so that templates can look one up that a cluster does not have.
@@ -142,6 +142,7 @@ pub(crate) fn cluster_block<'a>(kind: &Kind, head: &'a ClusterHead) -> Part<'a> 
         let labels = labels.map(|(name, value)| (&**name, Part::Text(value)));
         fields.push(("labels", Part::Object(labels.collect())));
     }
+    fields.push(("name", Part::Text(&head.name)));
     Part::Object(fields)
 }
 

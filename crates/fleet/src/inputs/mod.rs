@@ -1,6 +1,7 @@
 //! What one cluster is told about one kind: its references, merged with their definitions, as the body of a reply.
 
 mod body;
+mod common;
 mod mark;
 mod merge;
 mod reply;
@@ -8,12 +9,12 @@ mod reply;
 use serde_json::Value;
 
 pub(crate) use self::body::{Body, breach};
+pub(crate) use self::common::Common;
 pub(crate) use self::mark::{DESIRED, MARK_BYTES};
 pub use self::mark::{Mark, NotAMark, mark};
 pub use self::merge::Effective;
 pub(crate) use self::merge::{Part, cluster_block};
 pub use self::reply::{Breach, Form, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
-use crate::json;
 use crate::kind::Kind;
 use crate::snapshot::Cluster;
 
@@ -29,24 +30,6 @@ pub fn references<'a>(kind: &Kind, cluster: &'a Value) -> &'a [Value] {
 
 pub fn reference_id(reference: &Value) -> &str {
     reference.get("id").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// What a cluster's document contributes to its inputs of one kind, without the cluster block, as text: with the same profiles,
-/// equal texts give equal inputs.
-pub(crate) fn own_part(kind: &Kind, cluster: &Value, has_profiles: bool) -> String {
-    let mut text = String::with_capacity(1024);
-    for reference in references(kind, cluster) {
-        json::write(reference, &mut text);
-        if let Some(patches) = patches(kind, reference, cluster) {
-            json::write(patches, &mut text);
-        }
-        text.push('\n');
-    }
-    // They may be for what a profile brings.
-    if let Some(patches) = cluster.get("patches").filter(|_| has_profiles && kind.flux.patches) {
-        json::write(patches, &mut text);
-    }
-    text
 }
 
 /// The patches of a cluster for one reference.

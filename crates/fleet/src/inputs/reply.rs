@@ -1,15 +1,14 @@
 //! The reply to a poll, and the limits that Flux sets to it.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::Read;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use flate2::Compression;
 use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
+use flate2::{Compress, Compression, FlushCompress, Status};
 
 use crate::document::Etag;
-use crate::rollout::Stamp;
 
 /// Flux refuses a body that is larger, uncompressed.
 pub const MAX_REPLY_BYTES: usize = 900 * 1024;
@@ -34,8 +33,6 @@ pub struct Reply {
     pub gzip: Bytes,
     /// The length of the body before compression. A fleet has millions of replies, so each byte counts.
     pub(crate) size: u32,
-    /// The state of the rollouts that it was made with.
-    pub(crate) stamp: Stamp,
     /// Whether an input is turned on.
     pub active: bool,
     /// The form that was asked for.
@@ -45,17 +42,16 @@ pub struct Reply {
 impl Reply {
     /// A reply in the plain form.
     pub fn new(body: &str) -> Self {
-        let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::new(6));
-        encoder.write_all(body.as_bytes()).expect("writing to memory");
-        let mut gzip = encoder.finish().expect("writing to memory");
-        gzip.shrink_to_fit();
-        let etag = Etag::of_bytes(body.as_bytes());
+        Reply::with_etag(body, Etag::of_bytes(body.as_bytes()))
+    }
+
+    /// The same, of a body whose ETag is known.
+    pub(super) fn with_etag(body: &str, etag: Etag) -> Self {
         Reply {
             etag,
             plain: etag,
-            gzip: gzip.into(),
+            gzip: gzip(body.as_bytes()),
             size: u32::try_from(body.len()).expect("the contract allows less than a megabyte"),
-            stamp: Stamp::default(),
             active: false,
             form: Form::Plain,
         }
@@ -80,6 +76,31 @@ impl Reply {
         static EMPTY: LazyLock<Reply> = LazyLock::new(|| Reply::new(r#"{"inputs":[]}"#));
         &EMPTY
     }
+}
+
+/// Packs a body. Each thread keeps what it packs with: it has a quarter of a megabyte of tables, and setting them up would take as long as
+/// packing a short reply.
+fn gzip(body: &[u8]) -> Bytes {
+    /// 32 KiB, the most that gzip allows.
+    const WINDOW_BITS: u8 = 15;
+    thread_local! {
+        static PACKER: RefCell<(Compress, Vec<u8>)> =
+            RefCell::new((Compress::new_gzip(Compression::new(6), WINDOW_BITS), Vec::new()));
+    }
+    PACKER.with_borrow_mut(|(packer, packed)| {
+        packer.reset();
+        packed.clear();
+        let mut done = 0;
+        loop {
+            packed.reserve(1024 + (body.len() - done) / 4);
+            let status = packer.compress_vec(&body[done..], packed, FlushCompress::Finish);
+            done = usize::try_from(packer.total_in()).expect("the contract allows less than a megabyte");
+            match status.expect("a packer that was reset accepts everything") {
+                Status::StreamEnd => return Bytes::copy_from_slice(packed),
+                Status::Ok | Status::BufError => {}
+            }
+        }
+    })
 }
 
 /// How a reply would break the ExternalService contract.

@@ -76,3 +76,19 @@ pub fn built_in_origin() -> Arc<str> {
     static ORIGIN: LazyLock<Arc<str>> = LazyLock::new(|| concat!("built-in:", env!("CARGO_PKG_VERSION")).into());
     ORIGIN.clone()
 }
+
+/// The built-in kinds, for tests.
+#[cfg(test)]
+pub(crate) fn built_in_kinds() -> Arc<super::Kinds> {
+    let resources = built_in().iter().map(|document| crate::log::Resource {
+        kind: super::KINDS.into(),
+        id: super::name_of(document).expect("it has a name").into(),
+        body: Json::new(document),
+        origin: None,
+    });
+    let state = crate::log::State {
+        resources: resources.collect(),
+        ..Default::default()
+    };
+    crate::Fleet::load(state).expect("they are valid").kinds().clone()
+}

@@ -24,6 +24,8 @@ use jsonschema::Validator;
 use regex::Regex;
 use serde_json::Value;
 
+#[cfg(test)]
+pub(crate) use self::built_in::built_in_kinds;
 pub(crate) use self::built_in::is_built_in;
 pub use self::built_in::{BUILT_IN, built_in, built_in_origin, is_server_kind, profile_kind, server_kinds};
 use self::cost::{Cost, Scales};

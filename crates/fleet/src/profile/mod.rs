@@ -11,7 +11,7 @@ mod warnings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use imbl::{OrdMap, OrdSet};
+use imbl::{OrdMap, Vector};
 use serde_json::Value;
 
 pub use self::baseline::Baseline;
@@ -25,7 +25,7 @@ use crate::inputs::{reference_id, references};
 use crate::json::Json;
 use crate::kind::{Kind, Kinds};
 use crate::selector::Selector;
-use crate::snapshot::ClusterSets;
+use crate::snapshot::{ClusterSet, Number};
 
 /// A profile, parsed: there are few of them, and each is merged into many replies.
 #[derive(Debug)]
@@ -71,6 +71,8 @@ pub struct Profiles {
     by_id: OrdMap<Arc<str>, Arc<Profile>>,
     /// The clusters that match the same profiles. Clusters that match none are in no group.
     groups: OrdMap<Key, Group>,
+    /// By the number of a cluster, what its group says. Those behind the end match none.
+    of_clusters: Vector<Option<Arc<Baseline>>>,
 }
 
 /// The ids of the profiles of a group, in the order of the merge.
@@ -79,7 +81,7 @@ type Key = Arc<[Arc<str>]>;
 #[derive(Clone, Debug)]
 struct Group {
     baseline: Arc<Baseline>,
-    members: OrdSet<Arc<str>>,
+    members: ClusterSet,
 }
 
 impl Profiles {
@@ -101,7 +103,7 @@ impl Profiles {
     }
 
     /// The clusters that match a profile.
-    pub fn members(&self, profile: &str) -> ClusterSets {
+    pub fn members(&self, profile: &str) -> ClusterSet {
         self.of_groups(|baseline| baseline.has(profile))
     }
 
@@ -117,24 +119,24 @@ impl Profiles {
     }
 
     /// The clusters that match a profile that refers to a definition.
-    pub(crate) fn users(&self, kind: &Kind, id: &str) -> ClusterSets {
+    pub(crate) fn users(&self, kind: &Kind, id: &str) -> ClusterSet {
         self.matching_any(self.referring_to(kind, id))
     }
 
     /// The clusters that match a profile that refers to any definition of a kind.
-    pub(crate) fn all_users(&self, kind: &Kind) -> ClusterSets {
+    pub(crate) fn all_users(&self, kind: &Kind) -> ClusterSet {
         self.matching_any(
             self.iter()
                 .filter(|profile| !references(kind, profile.value()).is_empty()),
         )
     }
 
-    fn matching_any<'a>(&self, profiles: impl Iterator<Item = &'a Arc<Profile>>) -> ClusterSets {
+    fn matching_any<'a>(&self, profiles: impl Iterator<Item = &'a Arc<Profile>>) -> ClusterSet {
         let ids: BTreeSet<&Arc<str>> = profiles.map(|profile| profile.id()).collect();
         self.of_groups(|baseline| baseline.profiles().iter().any(|profile| ids.contains(profile.id())))
     }
 
-    fn of_groups(&self, is_wanted: impl Fn(&Baseline) -> bool) -> ClusterSets {
+    fn of_groups(&self, is_wanted: impl Fn(&Baseline) -> bool) -> ClusterSet {
         let groups = self.groups.values().filter(|group| is_wanted(&group.baseline));
         groups.map(|group| &group.members).collect()
     }
@@ -155,38 +157,81 @@ impl Profiles {
         Ok(())
     }
 
-    /// Takes a cluster out of the group that it is in.
-    pub(crate) fn leave(&mut self, baseline: &Baseline, cluster: &str) {
+    /// What the profiles of a cluster say together. None if it matches none.
+    pub(crate) fn baseline(&self, cluster: Number) -> Option<&Arc<Baseline>> {
+        self.of_clusters.get(cluster as usize)?.as_ref()
+    }
+
+    /// Takes a cluster, which is removed, out of the group that it is in.
+    pub(crate) fn leave(&mut self, cluster: Number) {
+        if let Some(baseline) = self.baseline(cluster).cloned() {
+            self.leave_group(&baseline, &[cluster].into_iter().collect());
+            self.of_clusters.set(cluster as usize, None);
+        }
+    }
+
+    fn leave_group(&mut self, baseline: &Baseline, clusters: &ClusterSet) {
         let key = baseline.key();
         if let Some(group) = self.groups.get_mut(&key) {
-            group.members.remove(cluster);
+            group.members.subtract(clusters);
             if group.members.is_empty() {
                 self.groups.remove(&key);
             }
         }
     }
 
-    /// Puts a cluster into the group of these profiles, and gives the group's part of the merge.
-    pub(crate) fn join(
+    /// Moves clusters from their group to that of other profiles, and gives the new group's part of the merge.
+    pub(crate) fn move_clusters(
         &mut self,
         kinds: &Kinds,
+        old: Option<&Baseline>,
         profiles: &[Arc<Profile>],
-        cluster: &Arc<str>,
+        clusters: &ClusterSet,
     ) -> Option<Arc<Baseline>> {
-        if profiles.is_empty() {
-            return None;
+        if let Some(old) = old {
+            self.leave_group(old, clusters);
+        }
+        let group = (!profiles.is_empty()).then(|| {
+            let key: Key = profiles.iter().map(|profile| profile.id().clone()).collect();
+            self.groups.entry(key).or_insert_with(|| Group {
+                baseline: Arc::new(Baseline::new(kinds, profiles)),
+                members: ClusterSet::default(),
+            })
+        });
+        let baseline = group.map(|group| {
+            group.members.unite(clusters);
+            group.baseline.clone()
+        });
+        for cluster in clusters.numbers() {
+            self.set_baseline(cluster, baseline.clone());
+        }
+        baseline
+    }
+
+    fn set_baseline(&mut self, cluster: Number, baseline: Option<Arc<Baseline>>) {
+        let place = cluster as usize;
+        while self.of_clusters.len() <= place && baseline.is_some() {
+            self.of_clusters.push_back(None);
+        }
+        if place < self.of_clusters.len() {
+            self.of_clusters.set(place, baseline);
+        }
+    }
+
+    /// Adds a group with its members.
+    pub(crate) fn add_group(&mut self, profiles: &[Arc<Profile>], baseline: Arc<Baseline>, members: ClusterSet) {
+        for cluster in members.numbers() {
+            self.set_baseline(cluster, Some(baseline.clone()));
         }
         let key: Key = profiles.iter().map(|profile| profile.id().clone()).collect();
-        let group = self.groups.entry(key).or_insert_with(|| Group {
-            baseline: Arc::new(Baseline::new(kinds, profiles)),
-            members: OrdSet::new(),
-        });
-        group.members.insert(cluster.clone());
-        Some(group.baseline.clone())
+        self.groups.insert(key, Group { baseline, members });
     }
 
     /// Whether a baseline is that of these profiles, as they are now.
-    pub(crate) fn is_current(&self, baseline: &Arc<Baseline>, profiles: &[Arc<Profile>]) -> bool {
+    pub(crate) fn is_current(&self, baseline: Option<&Arc<Baseline>>, profiles: &[Arc<Profile>]) -> bool {
+        let Some(baseline) = baseline else {
+            return profiles.is_empty();
+        };
         let own = baseline.profiles();
         let same = own.len() == profiles.len() && own.iter().zip(profiles).all(|(one, other)| Arc::ptr_eq(one, other));
         let group = || self.groups.get(&baseline.key());
@@ -194,7 +239,7 @@ impl Profiles {
     }
 
     /// Forgets the groups that have one of these profiles, and gives their clusters: each must join again.
-    pub(crate) fn dissolve(&mut self, is_changed: impl Fn(&Arc<str>) -> bool) -> ClusterSets {
+    pub(crate) fn dissolve(&mut self, is_changed: impl Fn(&Arc<str>) -> bool) -> ClusterSet {
         let is_changed = |key: &Key| key.iter().any(&is_changed);
         let changed: Vec<Key> = self.groups.keys().filter(|key| is_changed(key)).cloned().collect();
         let groups: Vec<Group> = changed.iter().filter_map(|key| self.groups.remove(key)).collect();

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use super::wave::Waves;
 use super::{Patch, Rollout};
 use crate::json::Json;
+use crate::kind::PROFILES;
 use crate::kind::schema::fill_defaults;
-use crate::kind::{Kinds, PROFILES};
 use crate::patch::{self, Form, References};
 use crate::profile::{Baseline, Profile};
 use crate::selector::{Matcher, Subject};
@@ -172,15 +172,19 @@ impl Active {
         for (_, definition) in definitions.filter(|(own, _)| *own == position) {
             hash.update(definition.document.etag.0.to_be_bytes());
         }
-        let mut profiles = self
-            .profiles
-            .iter()
-            .filter(|patched| patched.rollout == position)
-            .peekable();
-        let others = fleet.profiles().iter().filter(|_| profiles.peek().is_some());
-        let others: Vec<_> = others.map(|profile| profile.document.etag).collect();
-        let own = profiles.map(|patched| patched.profile.document.etag);
-        own.chain(others).for_each(|etag| hash.update(etag.0.to_be_bytes()));
+        let profiles = || self.profiles.iter().filter(|patched| patched.rollout == position);
+        if profiles().next().is_some() {
+            let own = profiles().map(|patched| patched.profile.document.etag);
+            let others = fleet.profiles().iter().map(|profile| profile.document.etag);
+            // Whether what a profile sets is another value than the definition's depends on the definition.
+            let kinds = fleet.kinds().definitions();
+            let definitions = kinds.filter_map(|kind| fleet.definitions(&kind.name));
+            let definitions = definitions
+                .flat_map(|all| all.iter())
+                .map(|definition| definition.document.etag);
+            let all = own.chain(others).chain(definitions);
+            all.for_each(|etag| hash.update(etag.0.to_be_bytes()));
+        }
         stamp_of(hash)
     }
 
@@ -298,12 +302,12 @@ impl Active {
     }
 
     /// The merged profiles of a promoted cluster. None: those that it has anyway.
-    pub(crate) fn baseline(&self, kinds: &Kinds, promoted: Promoted, cluster: &Cluster) -> Option<Arc<Baseline>> {
+    pub(crate) fn baseline(&self, fleet: &Fleet, promoted: Promoted, cluster: &Cluster) -> Option<Arc<Baseline>> {
         let patched: Vec<&Patched> = self.profiles.iter().filter(|one| promoted.has(one.rollout)).collect();
         if patched.is_empty() {
             return None;
         }
-        let own = cluster.merged_profiles();
+        let own = fleet.merged_profiles(cluster);
         let is_patched = |profile: &Arc<Profile>| patched.iter().any(|one| one.profile.id() == profile.id());
         let mut profiles: Vec<Arc<Profile>> = own.profiles().iter().filter(|one| !is_patched(one)).cloned().collect();
         let mut subject = Subject::new(cluster);
@@ -321,7 +325,7 @@ impl Active {
         let mut known = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         let made = known
             .entry(key)
-            .or_insert_with(|| Arc::new(Baseline::new(kinds, &profiles)));
+            .or_insert_with(|| Arc::new(Baseline::new(fleet.kinds(), &profiles)));
         Some(made.clone())
     }
 }

@@ -264,7 +264,10 @@ impl Gate {
             .map_or(Duration::ZERO, |since| times.now.since(since));
         match self.soak.checked_sub(soaked) {
             None | Some(Duration::ZERO) => Verdict::Passed,
-            Some(left) => self.wait(times, format!("soaks for another {}", span(left)), counts),
+            Some(left) => {
+                let reason = format!("soaks for another {} of {}", span(left), span(self.soak));
+                self.wait(times, reason, counts)
+            }
         }
     }
 

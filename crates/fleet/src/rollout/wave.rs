@@ -12,7 +12,7 @@ use crate::selector::{Matcher, Selector, Subject};
 use crate::snapshot::Cluster;
 
 /// One wave, in the order in which they are promoted.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Wave {
     pub name: String,
     /// The clusters that match are in this wave, unless they match an earlier one.

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::{Selector, Test};
-use crate::json::Fields;
+use crate::document::Document;
+use crate::json::{Fields, Json, unquoted};
 use crate::kind::Kind;
-use crate::snapshot::Cluster;
+use crate::snapshot::{Cluster, ClusterOutline};
 
 /// A selector with its keys resolved.
 #[derive(Debug)]
@@ -41,37 +42,68 @@ impl Matcher {
 
     /// The same for a cluster that several matchers are tried on.
     pub(crate) fn matches_subject(&self, subject: &mut Subject<'_>) -> bool {
-        let head = subject.cluster.head();
         self.tests.iter().all(|(source, test)| match source {
-            Source::Id => test.holds(Some(&head.document.id)),
-            Source::Environment => test.holds(Some(&head.environment)),
-            Source::Name => test.holds(Some(&head.name)),
-            Source::Dns => test.holds(Some(&head.dns_key)),
+            Source::Id => test.holds(Some(subject.id)),
+            Source::Environment => test.holds(Some(subject.environment)),
+            Source::Name => test.holds(Some(subject.name)),
+            Source::Dns => test.holds(Some(&subject.dns)),
             Source::Field(key) => test.holds_for_json(subject.field(key)),
-            Source::Label(key) => test.holds_for_json(subject.label(key)),
+            Source::Label(key) => match subject.outline {
+                Some(outline) => test.holds(outline.label(key).map(|label| &*label.value)),
+                None => test.holds_for_json(subject.label(key)),
+            },
         })
     }
 }
 
 /// A cluster, and the texts of its fields, read when the first test needs them.
 pub(crate) struct Subject<'a> {
-    cluster: &'a Cluster,
+    id: &'a str,
+    environment: &'a str,
+    name: &'a str,
+    /// In lower case.
+    dns: Cow<'a, str>,
+    body: &'a Json,
+    /// Has the labels, if the document was read already.
+    outline: Option<&'a ClusterOutline<'a>>,
     fields: Option<Fields<'a>>,
     labels: Option<Fields<'a>>,
 }
 
 impl<'a> Subject<'a> {
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
+        let head = cluster.head();
         Subject {
-            cluster,
+            id: &head.document.id,
+            environment: &head.environment,
+            name: &head.name,
+            dns: Cow::Borrowed(&head.dns_key),
+            body: &head.document.body,
+            outline: None,
+            fields: None,
+            labels: None,
+        }
+    }
+
+    /// A cluster that is not in a fleet yet.
+    pub(crate) fn of_outline(document: &'a Document, outline: &'a ClusterOutline<'a>) -> Self {
+        Subject {
+            id: &document.id,
+            environment: &outline.environment,
+            name: &outline.name,
+            dns: outline.dns.to_ascii_lowercase().into(),
+            body: &document.body,
+            outline: Some(outline),
             fields: None,
             labels: None,
         }
     }
 
     fn field(&mut self, key: &str) -> Option<&'a str> {
-        let read = || self.cluster.document().body.fields().unwrap_or_default();
-        self.fields.get_or_insert_with(read).text(key)
+        let body = self.body;
+        self.fields
+            .get_or_insert_with(|| body.fields().unwrap_or_default())
+            .text(key)
     }
 
     fn label(&mut self, key: &str) -> Option<&'a str> {
@@ -145,15 +177,8 @@ impl Compiled {
     fn holds_for_json(&self, text: Option<&str>) -> bool {
         match text {
             None | Some("null") => self.holds(None),
-            Some(text) if text.starts_with('"') => match serde_json::from_str::<Unquoted<'_>>(text) {
-                Ok(Unquoted(text)) => self.holds(Some(&text)),
-                Err(_) => self.holds(None),
-            },
+            Some(text) if text.starts_with('"') => self.holds(unquoted(text).as_deref()),
             Some(text) => self.holds(Some(text)),
         }
     }
 }
-
-/// A string of JSON, borrowed unless it has an escape.
-#[derive(serde::Deserialize)]
-struct Unquoted<'a>(#[serde(borrow)] Cow<'a, str>);

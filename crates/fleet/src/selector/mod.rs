@@ -6,15 +6,15 @@ mod parser;
 use std::fmt;
 use std::sync::Arc;
 
-use imbl::OrdSet;
 use serde_json::Value;
 
 pub use self::matcher::Matcher;
 pub(crate) use self::matcher::Subject;
 use self::parser::Parser;
+use crate::kind::Kind;
 use crate::nearest::did_you_mean;
 use crate::refusal::quote;
-use crate::snapshot::{Cluster, Fleet};
+use crate::snapshot::{Cluster, ClusterSet, Fleet, Number};
 
 /// The limits of a selector. Each requirement is checked for each cluster, so they limit the work per cluster.
 pub const MOST_BYTES: usize = 4096;
@@ -158,53 +158,55 @@ impl Selector {
         let Some(kind) = fleet.kinds().clusters() else {
             return Box::new(std::iter::empty());
         };
+        let (indexed, rest) = self.by_index(fleet, kind);
+        let rest = rest.map(|rest| rest.on(kind));
+        let matches = move |cluster: &&'a Arc<Cluster>| rest.as_ref().is_none_or(|rest| rest.matches(cluster));
+        match indexed {
+            None => Box::new(fleet.clusters().values().filter(matches)),
+            Some(found) => Box::new(fleet.sorted(found).filter(matches)),
+        }
+    }
+
+    /// The numbers of the clusters that match.
+    pub(crate) fn numbers(&self, fleet: &Fleet) -> ClusterSet {
+        let Some(kind) = fleet.kinds().clusters() else {
+            return ClusterSet::default();
+        };
+        match self.by_index(fleet, kind) {
+            (Some(found), None) => found,
+            (Some(found), Some(rest)) => {
+                let rest = rest.on(kind);
+                let matches = |number: &Number| fleet.numbered(*number).is_some_and(|one| rest.matches(one));
+                found.numbers().filter(matches).collect()
+            }
+            (None, _) => self.select(fleet).map(|cluster| cluster.number()).collect(),
+        }
+    }
+
+    /// What the index of labels finds, and the requirements that are left to test. None: it knows none of the requirements.
+    fn by_index(&self, fleet: &Fleet, kind: &Kind) -> (Option<ClusterSet>, Option<Selector>) {
         let is_indexed = |requirement: &&Requirement| {
             matches!(requirement.test, Test::In(_)) && !kind.is_scalar_field(&requirement.key)
         };
         let (indexed, others): (Vec<&Requirement>, Vec<&Requirement>) = self.requirements.iter().partition(is_indexed);
-        let rest = Selector {
+        let rest = (!others.is_empty()).then(|| Selector {
             requirements: others.into_iter().cloned().collect(),
-        };
-        let rest = rest.on(kind);
-        let matches = move |cluster: &&'a Arc<Cluster>| rest.matches(cluster);
-        if indexed.is_empty() {
-            return Box::new(fleet.clusters().values().filter(matches));
-        }
-        let sets = indexed.iter().map(|requirement| requirement.labelled(fleet)).collect();
-        let ids = intersection(sets).into_iter();
-        Box::new(ids.filter_map(|id| fleet.cluster(&id)).filter(matches))
-    }
-}
-
-/// The ids that are in all of some sets, sorted.
-fn intersection(mut sets: Vec<OrdSet<Arc<str>>>) -> Vec<Arc<str>> {
-    // A set that is many times larger is searched instead of read.
-    const MUCH_LARGER: usize = 64;
-    sets.sort_by_key(OrdSet::len);
-    let Some((smallest, others)) = sets.split_first() else {
-        return Vec::new();
-    };
-    let mut found: Vec<Arc<str>> = smallest.iter().cloned().collect();
-    for other in others {
-        if other.len() > found.len().saturating_mul(MUCH_LARGER) {
-            found.retain(|id| other.contains(id));
-            continue;
-        }
-        let mut sorted = other.iter().peekable();
-        found.retain(|id| {
-            while sorted.next_if(|other| *other < id).is_some() {}
-            sorted.peek() == Some(&id)
         });
+        let sets = indexed.iter().map(|requirement| requirement.labelled(fleet));
+        let found = sets.reduce(|mut found, set| {
+            found.intersect(&set);
+            found
+        });
+        (found, rest)
     }
-    found
 }
 
 impl Requirement {
     /// The clusters that have the label with one of the values.
-    fn labelled(&self, fleet: &Fleet) -> OrdSet<Arc<str>> {
+    fn labelled(&self, fleet: &Fleet) -> ClusterSet {
         match &self.test {
-            Test::In(values) => OrdSet::unions(fleet.labelled(&self.key, values).cloned()),
-            Test::Exists | Test::Missing | Test::NotIn(_) => OrdSet::new(),
+            Test::In(values) => fleet.labelled(&self.key, values).collect(),
+            Test::Exists | Test::Missing | Test::NotIn(_) => ClusterSet::default(),
         }
     }
 

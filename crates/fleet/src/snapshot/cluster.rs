@@ -1,16 +1,20 @@
 //! A cluster of the snapshot, and its cached replies.
 
+use std::any::Any;
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::Number;
 use super::cell::Cell;
+use super::outline::ClusterOutline;
 use crate::document::Document;
 use crate::inputs;
 use crate::json::Json;
-use crate::kind::{CLUSTERS, Kind, Kinds};
-use crate::profile::{Baseline, Differences};
+use crate::kind::{CLUSTERS, Kinds};
+use crate::profile::Baseline;
 
 /// The identity of a cluster: what each of its inputs carries, and what it is looked up by.
 #[derive(Debug)]
@@ -21,30 +25,37 @@ pub struct ClusterHead {
     pub dns: Arc<str>,
     /// In lower case, for lookup.
     pub dns_key: Arc<str>,
-    pub environment: Box<str>,
+    /// Clusters that were loaded together share it.
+    pub environment: Arc<str>,
     /// The labels that inputs of some kind carry, by name.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     pub protected: bool,
+    /// A place for data of the process about the cluster, so that a poll finds it without a lookup. It is no part of the fleet, and the fleet never
+    /// reads it.
+    pub kept: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// A cluster and its replies, each created by the first poll that needs it.
 #[derive(Debug)]
 pub struct Cluster {
+    number: Number,
     pub(super) head: Arc<ClusterHead>,
-    /// None: it matches no profile.
-    baseline: Option<Arc<Baseline>>,
     lists: Box<[List]>,
 }
 
-/// The references of a cluster to one kind.
+/// The references of a cluster to one kind, of its own or by its profiles.
 #[derive(Clone, Debug)]
 pub(super) struct List {
     kind: Arc<str>,
     /// How many the cluster itself has.
-    pub(super) own: usize,
-    /// An upper bound on the number of inputs, without rollouts.
-    pub(super) count: usize,
+    own: u32,
     pub(super) reply: Cell,
+}
+
+impl List {
+    pub(super) fn kind(&self) -> &str {
+        &self.kind
+    }
 }
 
 /// The value that no two resources of a kind may share ([`crate::log::Change::unique`]), from the document.
@@ -53,73 +64,98 @@ pub fn unique_of(kind: &str, body: &Json) -> Option<String> {
     Some(value.get("cluster_dns")?.as_str()?.to_ascii_lowercase())
 }
 
+/// As [`Cluster::is_same`] has it: replies, which are made when they are asked for, do not count.
+impl PartialEq for Cluster {
+    fn eq(&self, other: &Cluster) -> bool {
+        self.is_same(other)
+    }
+}
+
 impl Cluster {
-    pub(super) fn new(document: Document, value: &Value, kinds: &Kinds, baseline: Option<Arc<Baseline>>) -> Self {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let dns: Arc<str> = text("cluster_dns").into();
+    pub(super) fn new(
+        number: Number,
+        document: Document,
+        outline: &ClusterOutline<'_>,
+        environment: Arc<str>,
+        kinds: &Kinds,
+        profiles: Option<&Baseline>,
+    ) -> Self {
+        let dns: Arc<str> = (&*outline.dns).into();
         let dns_key = match dns.bytes().any(|byte| byte.is_ascii_uppercase()) {
             true => dns.to_ascii_lowercase().into(),
             false => dns.clone(),
         };
-        let lists = lists(kinds, baseline.as_deref(), |kind| inputs::references(kind, value).len());
+        let own = outline.references.iter().map(Vec::len);
+        let lists = lists(kinds, profiles, own);
         Cluster {
+            number,
             head: Arc::new(ClusterHead {
                 document,
-                name: text("cluster_name").into(),
+                name: (&*outline.name).into(),
                 dns,
                 dns_key,
-                environment: text("environment").into(),
-                labels: carried_labels(value, kinds),
-                protected: value.get("protected").and_then(Value::as_bool).unwrap_or_default(),
+                environment,
+                labels: carried_labels(outline, kinds),
+                protected: outline.protected,
+                kept: OnceLock::new(),
             }),
-            baseline,
             lists,
         }
     }
 
-    /// The same cluster with other profiles, without the replies that may differ.
-    pub(super) fn with_baseline(&self, kinds: &Kinds, baseline: Option<Arc<Baseline>>, changed: &Differences) -> Self {
-        let own = |kind: &Kind| self.list(&kind.name).map_or(0, |list| list.own);
-        let mut lists = lists(kinds, baseline.as_deref(), own);
-        for list in lists.iter_mut().filter(|list| !changed.contains_key(&list.kind)) {
+    /// The same cluster with other profiles. It keeps its replies of some kinds.
+    pub(super) fn with_profiles(
+        &self,
+        kinds: &Kinds,
+        profiles: Option<&Baseline>,
+        is_kept: impl Fn(&Arc<str>) -> bool,
+    ) -> Self {
+        let mut lists = lists(kinds, profiles, kinds.definitions().map(|kind| self.own(&kind.name)));
+        for list in lists.iter_mut().filter(|list| is_kept(&list.kind)) {
             if let Some(old) = self.list(&list.kind) {
                 list.reply = old.reply.clone();
             }
         }
         Cluster {
+            number: self.number,
             head: self.head.clone(),
-            baseline,
             lists,
         }
+    }
+
+    /// Its number in the fleet.
+    pub fn number(&self) -> Number {
+        self.number
     }
 
     pub fn head(&self) -> &ClusterHead {
         &self.head
     }
 
-    /// Whether both have the same document and the same profiles, whatever their replies.
+    pub(crate) fn shared_head(&self) -> &Arc<ClusterHead> {
+        &self.head
+    }
+
+    /// Whether both have the same document, whatever their replies.
     pub fn is_same(&self, other: &Cluster) -> bool {
-        let address = |cluster: &Cluster| cluster.baseline.as_ref().map(Arc::as_ptr);
-        Arc::ptr_eq(&self.head, &other.head) && address(self) == address(other)
+        Arc::ptr_eq(&self.head, &other.head)
     }
 
     pub fn document(&self) -> &Document {
         &self.head.document
     }
 
-    /// What its profiles say together. None if it matches no profile.
-    pub fn baseline(&self) -> Option<&Arc<Baseline>> {
-        self.baseline.as_ref()
+    /// How many references to a kind it has itself.
+    pub(crate) fn own(&self, kind: &str) -> usize {
+        self.list(kind).map_or(0, |list| list.own as usize)
     }
 
-    /// What its profiles say together.
-    pub(crate) fn merged_profiles(&self) -> &Baseline {
-        self.baseline.as_deref().unwrap_or(Baseline::none())
-    }
-
-    /// Whether it refers to any definition of a kind.
-    pub(crate) fn refers_to(&self, kind: &str) -> bool {
+    pub(super) fn has_list(&self, kind: &str) -> bool {
         self.list(kind).is_some()
+    }
+
+    pub(super) fn lists(&self) -> impl Iterator<Item = &List> {
+        self.lists.iter()
     }
 
     pub(super) fn list(&self, kind: &str) -> Option<&List> {
@@ -128,54 +164,47 @@ impl Cluster {
 
     /// Keeps the replies of the previous version, with the same profiles, where both documents agree on everything in them: most
     /// writes change one kind.
-    pub(super) fn keep_replies(&mut self, value: &Value, old: &Cluster, old_value: &Value, kinds: &Kinds) {
-        let has_profiles = self.baseline.is_some();
+    pub(super) fn keep_replies(&mut self, old: &Cluster, kinds: &Kinds) {
+        let documents = LazyCell::new(|| [&*self.head, &*old.head].map(|head| head.document.body.fields()));
         for list in &mut self.lists {
             let made = old.list(&list.kind).and_then(|made| made.reply.without_rollouts());
-            if let (Some(made), Some(kind)) = (made, kinds.get(&list.kind))
-                && inputs::cluster_block(kind, &self.head) == inputs::cluster_block(kind, &old.head)
-                && inputs::own_part(kind, value, has_profiles) == inputs::own_part(kind, old_value, has_profiles)
+            let (Some(made), Some(kind)) = (made, kinds.get(&list.kind)) else {
+                continue;
+            };
+            let [Some(new_fields), Some(old_fields)] = &*documents else {
+                return;
+            };
+            let patches = kind.flux.patches.then_some("patches");
+            let mut own = kind.references.as_deref().into_iter().chain(patches);
+            if inputs::cluster_block(kind, &self.head) == inputs::cluster_block(kind, &old.head)
+                && own.all(|field| new_fields.text(field) == old_fields.text(field))
             {
                 list.reply = made;
             }
         }
     }
-
-    /// The same cluster, without its cached reply for `kind`.
-    pub(super) fn without_reply(&self, kind: &str) -> Self {
-        let mut lists = self.lists.clone();
-        for list in lists.iter_mut().filter(|list| &*list.kind == kind) {
-            list.reply = Cell::default();
-        }
-        Cluster {
-            head: self.head.clone(),
-            baseline: self.baseline.clone(),
-            lists,
-        }
-    }
 }
 
-/// The lists that a cluster has: by its own references, or by its profiles.
-fn lists(kinds: &Kinds, baseline: Option<&Baseline>, own: impl Fn(&Kind) -> usize) -> Box<[List]> {
-    let lists = kinds.definitions().filter_map(|kind| {
-        let own = own(kind);
-        let count = own + baseline.map_or(0, |baseline| baseline.count(&kind.name));
-        let kind = kind.name.clone();
-        let reply = Cell::default();
-        (count > 0).then_some(List {
-            kind,
-            own,
-            count,
-            reply,
+/// The lists that a cluster has: by its own references, or by its profiles. `own`: the number of its own references, per kind.
+fn lists(kinds: &Kinds, profiles: Option<&Baseline>, own: impl Iterator<Item = usize>) -> Box<[List]> {
+    let lists = kinds.definitions().zip(own).filter_map(|(kind, own)| {
+        let brought = profiles.map_or(0, |profiles| profiles.count(&kind.name));
+        (own + brought > 0).then(|| List {
+            kind: kind.name.clone(),
+            own: u32::try_from(own).unwrap_or(u32::MAX),
+            reply: Cell::default(),
         })
     });
     lists.collect()
 }
 
 /// The labels of a cluster that inputs of some kind carry.
-fn carried_labels(cluster: &Value, kinds: &Kinds) -> Box<[(Box<str>, Box<str>)]> {
+fn carried_labels(cluster: &ClusterOutline<'_>, kinds: &Kinds) -> Box<[(Box<str>, Box<str>)]> {
     let wanted = kinds.definitions().flat_map(|kind| &kind.flux.cluster_labels);
-    let found = wanted.filter_map(|name| Some((name.as_str(), cluster.get("labels")?.get(name)?.as_str()?)));
+    let found = wanted.filter_map(|name| {
+        let label = cluster.label(name).filter(|label| label.is_text)?;
+        Some((name.as_str(), &*label.value))
+    });
     let sorted: BTreeMap<&str, &str> = found.collect();
     let owned = sorted.into_iter().map(|(name, value)| (name.into(), value.into()));
     owned.collect()

@@ -3,12 +3,16 @@
 //! Maps are persistent (revisions share structure), so the next revision costs what changed, and a reader can keep its revision
 //! for as long as it needs.
 
+mod catalog;
 mod cell;
 mod cluster;
-mod cluster_sets;
+mod cluster_set;
+mod clusters;
 mod definitions;
 mod edit;
 mod labels;
+mod load;
+mod outline;
 mod poll;
 mod profiles;
 mod view;
@@ -17,17 +21,22 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdMap, OrdSet};
+use imbl::ordmap::DiffItem;
+use imbl::{HashMap, OrdMap};
 
+use self::catalog::Catalog;
+pub use self::cell::Visit;
 pub use self::cluster::{Cluster, ClusterHead, unique_of};
-pub use self::cluster_sets::ClusterSets;
+pub use self::cluster_set::{ClusterSet, Number};
+use self::clusters::Clusters;
 pub use self::definitions::{Definition, Definitions};
 pub(crate) use self::edit::Edit;
 use self::labels::Labels;
+pub(crate) use self::outline::ClusterOutline;
 pub use self::poll::{Named, Poll};
 pub use self::view::{Seen, View};
 use crate::damage::Damage;
-use crate::document::{Document, Etag};
+use crate::document::Document;
 use crate::guard::Guards;
 use crate::identity::{IDENTITIES, Identities};
 use crate::inputs::{reference_id, references};
@@ -46,7 +55,9 @@ pub struct Fleet {
     /// The documents of the kinds.
     sources: OrdMap<Arc<str>, Source>,
     definitions: BTreeMap<Arc<str>, Definitions>,
-    clusters: OrdMap<Arc<str>, Arc<Cluster>>,
+    /// Identifies kinds, definitions and profiles, and whom their last changes concern.
+    catalog: Catalog,
+    clusters: Clusters,
     by_dns: HashMap<Arc<str>, Arc<Cluster>>,
     decommissions: OrdMap<Arc<str>, Arc<Document>>,
     released_names: OrdMap<Arc<str>, Arc<Document>>,
@@ -77,26 +88,6 @@ impl Fleet {
         fleet.clusters_changed = state.head;
         fleet.damage = (!damage.is_empty()).then(|| Arc::new(damage));
         Ok(fleet)
-    }
-
-    fn of(resources: Vec<Resource>) -> Result<Fleet, String> {
-        let mut edit = Edit::new(Fleet::default());
-        let (kinds, rest): (Vec<_>, Vec<_>) = resources.into_iter().partition(|resource| &*resource.kind == KINDS);
-        for kind in kinds {
-            edit.put_kind(kind.id, Some((kind.body, kind.origin)));
-        }
-        edit.settle_kinds(Trust::Stored)
-            .map_err(|failed| describe_failures(&failed))?;
-        // Last, so that they share the ids of their clusters; and in no order, because sorted keys leave the nodes of a tree half full.
-        let (mut identities, rest): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|resource| &*resource.kind == IDENTITIES);
-        identities.sort_by_cached_key(|resource| Etag::of_bytes(resource.id.as_bytes()).0);
-        // First, so that each cluster is matched once.
-        let (profiles, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|resource| &*resource.kind == PROFILES);
-        for resource in profiles.into_iter().chain(rest).chain(identities) {
-            edit.put(&resource.kind, resource.id, Some(resource.body), None)?;
-        }
-        edit.settle()
     }
 
     /// The damage of the store that the fleet was loaded from, if any.
@@ -164,11 +155,51 @@ impl Fleet {
     }
 
     pub fn clusters(&self) -> &OrdMap<Arc<str>, Arc<Cluster>> {
-        &self.clusters
+        self.clusters.by_id()
+    }
+
+    /// The cluster with a number.
+    pub(crate) fn numbered(&self, number: Number) -> Option<&Arc<Cluster>> {
+        self.clusters.numbered(number)
+    }
+
+    /// The clusters of a set, sorted by id.
+    pub fn sorted(&self, set: ClusterSet) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.clusters.sorted(set)
+    }
+
+    /// The ids of the clusters of a set, sorted.
+    pub fn ids(&self, set: ClusterSet) -> Vec<Arc<str>> {
+        let clusters = self.clusters.sorted(set);
+        clusters.map(|cluster| cluster.document().id.clone()).collect()
+    }
+
+    /// Identifies kinds, definitions and profiles.
+    pub fn catalog(&self) -> u64 {
+        self.catalog.stamp()
+    }
+
+    /// Whether no change of kinds, definitions and profiles since an earlier fleet concerns a cluster, given what [`Fleet::catalog`] was there. Few of them are
+    /// known: after many changes, all clusters count as concerned.
+    pub fn has_same_catalog(&self, since: u64, cluster: &Cluster) -> bool {
+        self.catalog.is_same(since, None, cluster.number())
+    }
+
+    /// The clusters whose document is not that of an earlier fleet, by id: as they were, and as they are. What both fleets share
+    /// is not looked at.
+    pub fn clusters_since<'a>(
+        &'a self,
+        earlier: &'a Fleet,
+    ) -> impl Iterator<Item = (Option<&'a Arc<Cluster>>, Option<&'a Arc<Cluster>>)> {
+        earlier.clusters().diff(self.clusters()).map(|item| match item {
+            DiffItem::Add(_, new) => (None, Some(new)),
+            DiffItem::Update { old, new } => (Some(old.1), Some(new.1)),
+            DiffItem::Remove(_, old) => (Some(old), None),
+        })
     }
 
     pub fn cluster(&self, id: &str) -> Option<&Arc<Cluster>> {
-        self.clusters.get(id)
+        self.clusters().get(id)
     }
 
     pub fn decommissions(&self) -> &OrdMap<Arc<str>, Arc<Document>> {
@@ -201,55 +232,43 @@ impl Fleet {
     }
 
     /// The clusters that may have a definition: by a reference of their own, or by a profile.
-    pub fn users(&self, kind: &str, id: &str) -> ClusterSets {
-        let mut users = ClusterSets::default();
-        self.add_users(kind, id, &mut users);
+    pub fn users(&self, kind: &str, id: &str) -> ClusterSet {
+        let definitions = self.definitions.get(kind);
+        let mut users = definitions.map(|all| all.users(id)).unwrap_or_default();
+        if let Some(kind) = self.kinds.get(kind).filter(|_| !self.profiles.is_empty()) {
+            users.unite(&self.profiles.users(kind, id));
+            self.add_users_by_rollouts(kind, id, &mut users);
+        }
         users
     }
 
-    pub(crate) fn add_users(&self, kind: &str, id: &str, users: &mut ClusterSets) {
-        if let Some(definitions) = self.definitions.get(kind) {
-            users.add(&definitions.users_of(id));
-        }
-        if let Some(kind) = self.kinds.get(kind).filter(|_| !self.profiles.is_empty()) {
-            users.add_all(&self.profiles.users(kind, id));
-            self.add_users_by_rollouts(kind, id, users);
-        }
-    }
-
     /// The clusters that a patched profile may bring a definition to.
-    fn add_users_by_rollouts(&self, kind: &Kind, id: &str, users: &mut ClusterSets) {
+    fn add_users_by_rollouts(&self, kind: &Kind, id: &str, users: &mut ClusterSet) {
         let patched = self
             .rollouts
             .active()
             .into_iter()
             .flat_map(|active| active.patched_profiles());
         for (_, profile) in patched.filter(|(_, profile)| profile.refers_to(kind, id)) {
-            self.add_members(profile.id(), users);
+            users.unite(&self.members(profile.id()));
         }
     }
 
     /// The clusters that match a profile which a rollout patches.
     pub(crate) fn members_by_rollouts(&self) -> Vec<Arc<str>> {
-        let mut members = ClusterSets::default();
+        let mut members = ClusterSet::default();
         let patched = self
             .rollouts
             .active()
             .into_iter()
             .flat_map(|active| active.patched_profiles());
-        patched.for_each(|(_, profile)| self.add_members(profile.id(), &mut members));
-        members.sorted()
+        patched.for_each(|(_, profile)| members.unite(&self.members(profile.id())));
+        self.ids(members)
     }
 
     /// The clusters that match a profile, as it is or as a rollout patches it.
-    pub fn members(&self, profile: &str) -> ClusterSets {
-        let mut members = ClusterSets::default();
-        self.add_members(profile, &mut members);
-        members
-    }
-
-    pub(crate) fn add_members(&self, id: &str, members: &mut ClusterSets) {
-        members.add_all(&self.profiles.members(id));
+    pub fn members(&self, id: &str) -> ClusterSet {
+        let mut members = self.profiles.members(id);
         let patched = self
             .rollouts
             .active()
@@ -258,21 +277,20 @@ impl Fleet {
         for (_, profile) in patched.filter(|(_, profile)| &**profile.id() == id) {
             let present = self.profiles.get(id);
             if present.is_none_or(|present| present.selector != profile.selector) {
-                let matching = profile.selector.select(self);
-                members.add(&matching.map(|cluster| cluster.document().id.clone()).collect());
+                members.unite(&profile.selector.numbers(self));
             }
         }
+        members
     }
 
     /// Whether a cluster has a definition by its profiles, and does not refer to it itself.
     pub(crate) fn is_only_brought(&self, kind: &Kind, id: &str, cluster: &str) -> bool {
-        let refers = || {
-            self.definitions
-                .get(&kind.name)
-                .is_some_and(|all| all.is_user(id, cluster))
+        let refers = |cluster: &Cluster| {
+            let definitions = self.definitions.get(&kind.name);
+            definitions.is_some_and(|all| all.is_user(id, cluster.number()))
         };
-        let cluster = self.clusters.get(cluster);
-        cluster.is_some_and(|cluster| self.view(cluster).profiles().brings(&kind.name, id)) && !refers()
+        let cluster = self.cluster(cluster);
+        cluster.is_some_and(|cluster| self.view(cluster).profiles().brings(&kind.name, id) && !refers(cluster))
     }
 
     /// The records of DNS names of this kind: decommissions or released names.
@@ -297,8 +315,13 @@ impl Fleet {
         self.labels.keys()
     }
 
+    /// The values of a label, each with its clusters.
+    pub fn label_values(&self, key: &str) -> impl Iterator<Item = (&str, &ClusterSet)> {
+        self.labels.values(key)
+    }
+
     /// The clusters that have a label with one of these values.
-    pub(crate) fn labelled(&self, key: &str, values: &[String]) -> impl Iterator<Item = &OrdSet<Arc<str>>> {
+    pub(crate) fn labelled(&self, key: &str, values: &[String]) -> impl Iterator<Item = &ClusterSet> {
         values.iter().filter_map(move |value| self.labels.clusters(key, value))
     }
 
@@ -328,7 +351,7 @@ impl Fleet {
         let of_rollouts = self.rollouts.iter();
         let of_rollouts = of_rollouts.map(move |rollout| resource(&rollouts, &rollout.document));
         let of_guards = self.guards.iter().map(move |guard| resource(&guards, &guard.document));
-        let of_clusters = self.clusters.values();
+        let of_clusters = self.clusters().values();
         let of_clusters = of_clusters.map(move |cluster| resource(&clusters, cluster.document()));
         let gone = self.decommissions.values();
         let gone = gone.map(move |document| resource(&decommissions, document));
@@ -350,7 +373,7 @@ impl Fleet {
     /// One resource of any kind.
     pub fn document(&self, kind: &str, id: &str) -> Option<Document> {
         match kind {
-            CLUSTERS => self.clusters.get(id).map(|cluster| cluster.document().clone()),
+            CLUSTERS => self.cluster(id).map(|cluster| cluster.document().clone()),
             DECOMMISSIONS | RELEASED_NAMES => self
                 .name_records(kind)?
                 .get(&*lower_case(id))
@@ -385,7 +408,7 @@ impl Fleet {
             }
         }
         found.into_iter().map(|(kind, id)| {
-            let users = self.users(&kind, &id).sorted().len();
+            let users = self.users(&kind, &id).len();
             (kind, id, users)
         })
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Cluster, Fleet, View, lower_case};
+use super::catalog::{Catalog, CatalogStamp};
+use super::cell::{Ingredients, Visit};
+use super::{Cluster, Fleet, Number, View, lower_case};
 use crate::damage::Damage;
 use crate::document::Etag;
 use crate::inputs::{self, Body, Breach, Form, MARK_BYTES, MAX_INPUTS, MAX_REPLY_BYTES, Reply};
@@ -34,6 +36,28 @@ pub struct Named<'a> {
     cluster: Option<&'a Arc<Cluster>>,
 }
 
+/// What a cached reply is made with.
+struct MadeWith<'a> {
+    catalog: &'a Catalog,
+    kind: &'a str,
+    cluster: Number,
+    rollouts: Stamp,
+}
+
+impl Ingredients for MadeWith<'_> {
+    fn catalog(&self) -> CatalogStamp {
+        self.catalog.stamp()
+    }
+
+    fn is_same_with(&self, catalog: CatalogStamp) -> bool {
+        self.catalog.is_same(catalog, Some(self.kind), self.cluster)
+    }
+
+    fn rollouts(&self) -> Stamp {
+        self.rollouts
+    }
+}
+
 impl Named<'_> {
     /// The cluster that has the name.
     pub fn cluster(&self) -> Option<&Arc<Cluster>> {
@@ -55,9 +79,19 @@ impl Named<'_> {
 
     /// The inputs of the kind at `path`, for a client that will ask for this form again.
     pub fn poll(&self, path: &str, form: Form) -> Poll {
-        self.answer(path, Reply::clone, |cluster, kind| {
-            self.fleet.reply(cluster, kind, form)
-        })
+        self.visit(path, form, None).0
+    }
+
+    /// The same, for the cluster itself. Also returns whether the visit is noted with the reply: it was told this reply before, by the same
+    /// program, so that [`Fleet::visits`] tells the rest.
+    pub fn visit(&self, path: &str, form: Form, visit: Option<Visit>) -> (Poll, bool) {
+        let mut is_noted = false;
+        let poll = self.answer(path, Reply::clone, |cluster, kind| {
+            let (made, noted) = self.fleet.reply(cluster, kind, form, visit)?;
+            is_noted = noted;
+            Some(made)
+        });
+        (poll, is_noted)
     }
 
     /// The body of that reply. The cluster's reply stays cached in the form in which the cluster polls it.
@@ -130,7 +164,7 @@ impl Fleet {
         }
         let known = cluster
             .list(&kind.name)
-            .and_then(|list| list.reply.outline(self.stamp(kind)));
+            .and_then(|list| list.reply.outline(&self.made_with(cluster, kind)));
         known.unwrap_or_else(|| {
             let body = Body::new(kind, &self.view(cluster), Form::Plain)?;
             Ok((body.plain_etag(), body.is_active()))
@@ -156,30 +190,53 @@ impl Fleet {
     /// rollout is complete.
     fn may_have_inputs(&self, cluster: &Cluster, kind: &Kind) -> bool {
         let by_rollout = |active: &Arc<Active>| active.patches_profiles() && active.promoted(cluster) != Promoted::NONE;
-        cluster.refers_to(&kind.name) || self.rollouts.active().is_some_and(by_rollout)
+        self.has_references(cluster, &kind.name) || self.rollouts.active().is_some_and(by_rollout)
     }
 
-    /// The state of the rollouts that replies of a kind are made with.
-    fn stamp(&self, kind: &Kind) -> Stamp {
-        self.rollouts.active().map_or(0, |active| active.stamp(&kind.name))
+    /// What a cluster's reply of a kind is made with.
+    fn made_with<'a>(&'a self, cluster: &Cluster, kind: &'a Kind) -> MadeWith<'a> {
+        MadeWith {
+            catalog: &self.catalog,
+            kind: &kind.name,
+            cluster: cluster.number(),
+            rollouts: self.rollouts.active().map_or(0, |active| active.stamp(&kind.name)),
+        }
     }
 
-    fn reply(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Reply, Breach>> {
+    fn reply(
+        &self,
+        cluster: &Cluster,
+        kind: &Kind,
+        form: Form,
+        visit: Option<Visit>,
+    ) -> Option<(Result<Reply, Breach>, bool)> {
         if !self.may_have_inputs(cluster, kind) {
             return None;
         }
-        let (cell, stamp) = (cluster.list(&kind.name).map(|list| &list.reply), self.stamp(kind));
-        let made = cell.and_then(|cell| cell.get(form, stamp));
+        let (cell, with) = (
+            cluster.list(&kind.name).map(|list| &list.reply),
+            self.made_with(cluster, kind),
+        );
+        let made = cell.and_then(|cell| cell.poll(form, &with, visit));
         Some(made.unwrap_or_else(|| {
             let made = Body::new(kind, &self.view(cluster), form);
-            // Most clusters do not notice that a rollout moved.
+            // Most clusters do not notice that a rollout moved, or that a definition was written.
             let same = |body: &Body| cell?.same(form, body.plain_etag());
             let made = made.map(|body| same(&body).unwrap_or_else(|| body.to_reply()));
             if let Some(cell) = cell {
-                cell.fill(&made, stamp);
+                cell.fill(&made, &with, visit);
             }
-            made
+            (made, false)
         }))
+    }
+
+    /// What a cluster was last told, by path: the digest of the plain reply, and the visit. Only replies that are cached.
+    pub fn visits<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = (&'a str, Etag, Visit)> {
+        cluster.lists().filter_map(|list| {
+            let (digest, visit) = list.reply.visit()?;
+            let path = self.kinds.get(list.kind())?.path.as_deref()?;
+            Some((path, digest, visit))
+        })
     }
 
     fn text(&self, cluster: &Cluster, kind: &Kind, form: Form) -> Option<Result<Bytes, Breach>> {
@@ -187,10 +244,12 @@ impl Fleet {
             return None;
         }
         let cell = cluster.list(&kind.name).map(|list| &list.reply);
-        Some(match cell.and_then(|cell| cell.get(form, self.stamp(kind))) {
-            Some(made) => made.map(|reply| reply.identity()),
-            None => Body::new(kind, &self.view(cluster), form).map(|body| body.into_text().into()),
-        })
+        Some(
+            match cell.and_then(|cell| cell.get(form, &self.made_with(cluster, kind))) {
+                Some(made) => made.map(|reply| reply.identity()),
+                None => Body::new(kind, &self.view(cluster), form).map(|body| body.into_text().into()),
+            },
+        )
     }
 
     /// How the cluster's reply for `kind` would break the contract in its larger form, if it would. Cheap in all but extreme cases: the reply is

@@ -72,7 +72,7 @@ impl Fleet {
             fleet: self,
             cluster,
             promoted,
-            patched: active.and_then(|active| active.baseline(&self.kinds, promoted, cluster)),
+            patched: active.and_then(|active| active.baseline(self, promoted, cluster)),
         }
     }
 
@@ -108,12 +108,12 @@ impl<'a> View<'a> {
     pub(crate) fn profiles(&self) -> &Baseline {
         self.patched
             .as_deref()
-            .unwrap_or_else(|| self.cluster.merged_profiles())
+            .unwrap_or_else(|| self.fleet.merged_profiles(self.cluster))
     }
 
     /// The same, shared. None if it matches no profile.
     pub(crate) fn baseline(&self) -> Option<&Arc<Baseline>> {
-        self.patched.as_ref().or_else(|| self.cluster.baseline())
+        self.patched.as_ref().or_else(|| self.fleet.baseline(self.cluster))
     }
 
     pub(crate) fn promoted(&self) -> Promoted {
@@ -133,9 +133,11 @@ impl<'a> View<'a> {
         document
     }
 
-    /// That document, merged only for the references to one kind.
+    /// Of that document, only the references to one kind and the patches.
     pub(crate) fn effective_for(&self, kind: &Kind) -> Value {
-        let mut document = self.cluster.document().body.parse();
+        let array = kind.references.as_deref().unwrap_or_default();
+        let body = &self.cluster.document().body;
+        let mut document = body.pick(|field| field == array || kind.flux.patches && field == "patches");
         self.profiles().merge(kind, &mut document);
         document
     }
@@ -163,10 +165,6 @@ impl<'a> View<'a> {
 
     /// An upper bound on the number of inputs of a kind.
     pub(super) fn most_inputs(&self, kind: &Kind) -> usize {
-        let list = self.cluster.list(&kind.name);
-        match &self.patched {
-            None => list.map_or(0, |list| list.count),
-            Some(patched) => list.map_or(0, |list| list.own) + patched.count(&kind.name),
-        }
+        self.cluster.own(&kind.name) + self.profiles().count(&kind.name)
     }
 }

@@ -117,6 +117,16 @@ impl Evidence {
         true
     }
 
+    /// Adds the last of several polls that told the cluster what it was told before. Returns whether that is news.
+    pub fn polled_until(&mut self, path: &str, digest: Etag, revision: Revision, at: Moment) -> bool {
+        let known = self.told.iter_mut().find(|known| &*known.path == path);
+        let Some(known) = known.filter(|known| known.digest == digest && known.at < at) else {
+            return false;
+        };
+        (known.at, known.revision) = (at, revision);
+        true
+    }
+
     /// Adds a poll. Returns whether the cluster was told something else than before.
     pub fn poll(&mut self, told: Told) -> bool {
         match self.told.binary_search_by(|known| known.path.cmp(&told.path)) {

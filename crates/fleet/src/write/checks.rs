@@ -16,7 +16,7 @@ use crate::kind::{CLUSTERS, KINDS, Kind, PROFILES};
 use crate::nearest::did_you_mean;
 use crate::operation::Verb;
 use crate::refusal::{MOST_VIOLATIONS, Reason, Refusal, Violation, segment, shorten, some_of};
-use crate::snapshot::Definitions;
+use crate::snapshot::{Cluster, Definitions};
 
 /// Up to so many problems, the name that was probably meant is looked for: a write may name thousands that do not exist.
 const MOST_PROPOSALS: usize = 20;
@@ -160,16 +160,17 @@ impl Draft<'_> {
     /// Checks that no cluster and no profile refers to a removed definition.
     fn check_users(&self, kind: &Kind, definitions: &Definitions, id: &str) -> Result<(), Refusal> {
         let then = self.dangling_then(&kind.name, id);
-        let own = definitions.users(id);
+        let own = self.now().ids(definitions.users(id)).into_iter();
         let own = own.filter(|user| !then.is_some_and(|then| then.refers(user, &kind.name, id)));
         let referring = self.now().profiles().referring_to(kind, id);
         let referring: Vec<_> = referring
             .filter(|profile| !then.is_some_and(|then| then.profile_refers(profile.id(), &kind.name, id)))
             .collect();
-        let members = referring
-            .iter()
-            .flat_map(|profile| self.now().profiles().members(profile.id()).sorted());
-        let users: BTreeSet<Arc<str>> = own.cloned().chain(members).collect();
+        let members = referring.iter().flat_map(|profile| {
+            let members = self.now().profiles().members(profile.id());
+            self.now().ids(members)
+        });
+        let users: BTreeSet<Arc<str>> = own.chain(members).collect();
         let users: Vec<String> = users.iter().map(ToString::to_string).collect();
         let profiles: Vec<&str> = referring.iter().map(|profile| &**profile.id()).collect();
         if users.is_empty() && profiles.is_empty() {
@@ -277,11 +278,11 @@ impl Draft<'_> {
     /// Checks that no cluster's reply breaks the ExternalService contract.
     pub(super) fn check_contract(&self) -> Result<(), Refusal> {
         let mut breaches = Vec::new();
-        let mut check = |id: &Arc<str>, kind: &Kind, pointer: &dyn Fn() -> String| {
-            let Some(cluster) = self.now().cluster(id) else { return };
+        let mut check = |cluster: &Cluster, kind: &Kind, pointer: &dyn Fn() -> String| {
+            let id = &cluster.document().id;
             if let Some(breach) = self.now().breach(cluster, kind) {
                 let path = kind.path.as_deref().unwrap_or_default();
-                let profiles = cluster.merged_profiles().profiles().iter();
+                let profiles = self.now().merged_profiles(cluster).profiles().iter();
                 let touched = profiles.filter(|profile| self.touch(PROFILES, profile.id()).is_some());
                 let touched: Vec<&str> = touched.map(|profile| &**profile.id()).collect();
                 let by = match touched.is_empty() {
@@ -292,9 +293,10 @@ impl Draft<'_> {
                 breaches.push((id.to_string(), Violation::new(pointer(), detail)));
             }
         };
-        for id in self.touched_ids(CLUSTERS) {
+        for cluster in self.touched_ids(CLUSTERS).filter_map(|id| self.now().cluster(id)) {
+            let id = &cluster.document().id;
             for kind in self.now().kinds().definitions() {
-                check(id, kind, &|| self.blame(CLUSTERS, id, ""));
+                check(cluster, kind, &|| self.blame(CLUSTERS, id, ""));
             }
         }
         for (name, clusters) in self.edit.dirty() {
@@ -303,16 +305,17 @@ impl Draft<'_> {
             };
             let by_definition = self.touched_ids(name).next().map(|id| self.blame(name, id, ""));
             let blamed = by_definition.unwrap_or_else(|| self.blame(KINDS, name, ""));
-            for id in &clusters.sorted() {
-                check(id, kind, &|| blamed.clone());
+            for cluster in self.now().sorted(clusters.clone()) {
+                check(cluster, kind, &|| blamed.clone());
             }
         }
         let by_profile = self.touched_ids(PROFILES).next();
         let blamed = by_profile.map(|id| self.blame(PROFILES, id, "")).unwrap_or_default();
         for (name, clusters) in self.edit.placed() {
             if let Some(kind) = self.now().kinds().get(name) {
-                let untouched = clusters.iter().filter(|id| self.touch(CLUSTERS, id).is_none());
-                untouched.for_each(|id| check(id, kind, &|| blamed.clone()));
+                let clusters = self.now().sorted(clusters.clone());
+                let untouched = clusters.filter(|cluster| self.touch(CLUSTERS, &cluster.document().id).is_none());
+                untouched.for_each(|cluster| check(cluster, kind, &|| blamed.clone()));
             }
         }
         contract(breaches)

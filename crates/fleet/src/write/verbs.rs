@@ -174,8 +174,9 @@ impl Draft<'_> {
     /// Removes the references to a definition, and its patches, from every cluster and profile.
     fn remove_references(&mut self, kind: &Kind, id: &str) -> Result<(), Fault> {
         let array = kind.references.as_deref().expect("definitions have references");
-        let definitions = self.now().definitions(&kind.name).into_iter();
-        let mut users: BTreeSet<Arc<str>> = definitions.flat_map(|all| all.users(id)).cloned().collect();
+        let definitions = self.now().definitions(&kind.name);
+        let users = definitions.map(|all| self.now().ids(all.users(id)));
+        let mut users: BTreeSet<Arc<str>> = users.into_iter().flatten().collect();
         if kind.flux.patches {
             users.extend(self.patched(id));
         }

@@ -226,7 +226,7 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
         for id in all.iter().map(|one| &*one.document.id).chain(IDS) {
             view.insert(
                 format!("users {}/{id}", kind.name),
-                format!("{:?}", all.users(id).collect::<Vec<_>>()),
+                format!("{:?}", fleet.ids(all.users(id))),
             );
         }
     }
@@ -243,7 +243,7 @@ pub fn view(fleet: &Fleet) -> BTreeMap<String, String> {
         view.insert(format!("explanation {id}"), explanation.unwrap());
     }
     for profile in fleet.profiles().iter() {
-        let members = format!("{:?}", fleet.profiles().members(profile.id()).sorted());
+        let members = format!("{:?}", fleet.ids(fleet.profiles().members(profile.id())));
         view.insert(format!("members {}", profile.id()), members);
     }
     view

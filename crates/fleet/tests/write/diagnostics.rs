@@ -102,9 +102,9 @@ fn the_uses_of_a_definition_tell_what_runs_where() {
     let fleet = small();
     let kind = fleet.kinds().get("platform_components").unwrap();
     let definitions = fleet.definitions("platform_components").unwrap();
-    let uses = definitions
-        .users("a")
-        .filter_map(|id| Usage::of(kind, "a", &fleet.view(fleet.cluster(id).unwrap())));
+    let uses = fleet
+        .sorted(definitions.users("a"))
+        .filter_map(|cluster| Usage::of(kind, "a", &fleet.view(cluster)));
     let uses: Vec<_> = uses
         .map(|usage| {
             (

@@ -36,7 +36,7 @@ fn remembered(fleet: &Fleet, dns: &str) -> Value {
 #[track_caller]
 fn removed(fleet: &Fleet, operations: Value) -> Vec<(String, Vec<String>)> {
     let effect = plan(fleet, operations);
-    let lists = effect.clusters.iter().flat_map(|cluster| &cluster.inputs);
+    let lists = effect.clusters.iter().flat_map(|cluster| cluster.inputs.iter());
     let lists = lists.filter(|(_, list)| !list.removed.is_empty());
     lists
         .map(|(path, list)| (path.to_string(), list.removed.clone()))
@@ -111,7 +111,7 @@ fn a_plan_says_what_the_taker_does_not_have() {
         panic!("{effect:?}")
     };
     assert_eq!(
-        (&*taker.id, &*taker.dns, taker.deleted),
+        (&**taker.id(), &**taker.dns(), taker.deleted),
         ("four", "ONE.example.com", false)
     );
     let lists: Vec<_> = taker
@@ -200,7 +200,7 @@ fn a_path_that_is_gone_when_the_name_is_taken_counts_as_an_empty_list() {
     let lists = effect
         .clusters
         .iter()
-        .find(|cluster| &*cluster.dns == "one.example.com")
+        .find(|cluster| &**cluster.dns() == "one.example.com")
         .unwrap();
     let list = &lists.inputs.iter().find(|(path, _)| &**path == "namespaces").unwrap().1;
     assert_eq!((&list.removed, list.unanswered), (&ids(&["a", "b"]), true));

@@ -199,7 +199,7 @@ fn what_an_override_makes_of_a_definition_counts() {
         .clusters
         .into_iter()
         .filter(|cluster| cluster.loses())
-        .map(|cluster| cluster.id.to_string())
+        .map(|cluster| cluster.id().to_string())
         .collect();
     assert_eq!(losing, ["one"]);
     assert_eq!(refused(&fleet, ops), (RemovalBudget, losing));

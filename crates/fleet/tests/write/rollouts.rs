@@ -521,7 +521,12 @@ fn confirmed(removals: usize) -> Confirmation {
 fn the_plan_of_a_start_is_that_of_its_completion() {
     let fleet = fleet();
     let judgement = plan(&fleet, json!([create("rollouts", rollout(json!({})))]));
-    let affected: Vec<&str> = judgement.effect.clusters.iter().map(|cluster| &*cluster.id).collect();
+    let affected: Vec<&str> = judgement
+        .effect
+        .clusters
+        .iter()
+        .map(|cluster| &**cluster.id())
+        .collect();
     assert_eq!(
         affected,
         ["c0", "c2", "c3", "c4", "c5", "c6", "c7"],
@@ -686,6 +691,42 @@ fn what_a_start_removes_without_confirmation_counts_in_the_window() {
 }
 
 /// An id may be used again, for another change.
+/// While rollouts run, clusters are compared by the references that a change concerns. Those of dependents count only if something may stall.
+#[test]
+fn plans_beside_a_rollout_and_promotions_warn_of_what_stalls() {
+    let depends = merge("platform_components", "a", json!({"depends_on": ["b"]}));
+    let fleet = accept(&fleet(), json!([depends]));
+    let to_kustomization = json!({"oci_url": "oci://registry.example.com/b"});
+    let running = start(
+        &fleet,
+        json!({"operations": [{"op": "merge", "kind": "platform_components", "id": "b", "value": to_kustomization}]}),
+    );
+    let stalled = |before: &Fleet, after: &Fleet, changes: &[fleet::log::Change]| {
+        let effect = Effect::of(before, after, changes);
+        let warnings = effect.clusters.iter().flat_map(|cluster| {
+            let warnings = cluster.warnings.iter();
+            warnings.map(move |warning| format!("{} {}: {}", cluster.id(), warning.code, warning.id))
+        });
+        warnings.collect::<Vec<_>>()
+    };
+    // `b` is rendered as another object on the canary, and `a`, which did not change, waits for it in vain.
+    let (promoted, record) = commit_quietly(&running, &[step("r", Step::Action(Action::Promote))]);
+    assert_eq!(stalled(&running, &promoted, &record.changes), ["c0 stalled: a"]);
+    // A direct write makes `a` wait for `c`, too, which no cluster has: that is new on every cluster.
+    let missing = json!([merge("platform_components", "a", json!({"depends_on": ["b", "c"]}))]);
+    let (after, changes) = write(&promoted, missing).unwrap();
+    let everywhere: Vec<String> = (0..8).map(|n| format!("c{n} stalled: a")).collect();
+    assert_eq!(stalled(&promoted, &after, &changes), everywhere);
+    // Another path makes nothing stall, on whichever cluster.
+    let (after, changes) = write(
+        &promoted,
+        json!([merge("platform_components", "b", json!({"component_path": "other"}))]),
+    )
+    .unwrap();
+    assert_eq!(stalled(&promoted, &after, &changes), [""; 0]);
+    assert_eq!(Effect::of(&promoted, &after, &changes).clusters.len(), 8);
+}
+
 #[test]
 fn a_rollback_to_another_rollout_of_the_same_id_shows_what_it_changes() {
     let first = act(&start(&fleet(), json!({})), Action::Promote);
@@ -704,7 +745,7 @@ fn a_rollback_to_another_rollout_of_the_same_id_shows_what_it_changes() {
     };
     let (back, record) = commit_quietly(&second, &way.operations(&second).unwrap());
     let effect = Effect::of(&second, &back, &record.changes);
-    let changed: Vec<&str> = effect.clusters.iter().map(|cluster| &*cluster.id).collect();
+    let changed: Vec<&str> = effect.clusters.iter().map(|cluster| &**cluster.id()).collect();
     assert_eq!(changed, ["c0", "c3"]);
     check_effect(&second, &back, &record.changes);
 }
@@ -1025,7 +1066,12 @@ fn check_effect(before: &Fleet, after: &Fleet, changes: &[fleet::log::Change]) {
         .clusters
         .iter()
         .filter(|cluster| !cluster.inputs.is_empty())
-        .flat_map(|cluster| cluster.inputs.iter().map(|(path, _)| format!("{}/{path}", cluster.dns)))
+        .flat_map(|cluster| {
+            cluster
+                .inputs
+                .iter()
+                .map(|(path, _)| format!("{}/{path}", cluster.dns()))
+        })
         .collect();
     let (old, new) = (replies(before), replies(after));
     let sorted = |reply: &Value| {
@@ -1050,7 +1096,7 @@ fn check_effect(before: &Fleet, after: &Fleet, changes: &[fleet::log::Change]) {
             .clusters
             .iter()
             .filter(|cluster| cluster.loses())
-            .map(|cluster| cluster.id.clone())
+            .map(|cluster| cluster.id().clone())
             .collect::<Vec<_>>()
     };
     assert_eq!(losing(&Effect::losses(before, after, changes)), losing(&effect));

@@ -40,7 +40,7 @@ impl Difference {
     /// Drops other clusters.
     fn retain(&mut self, clusters: &BTreeSet<String>) {
         let effect = &mut self.effect;
-        effect.clusters.retain(|cluster| clusters.contains(&*cluster.id));
+        effect.clusters.retain(|cluster| clusters.contains(&**cluster.id()));
         effect.relabelled.retain(|cluster| clusters.contains(&*cluster.id));
         for membership in &mut effect.memberships {
             membership.entered.retain(|id| clusters.contains(&**id));

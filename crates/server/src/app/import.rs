@@ -11,6 +11,7 @@ use fleet::operation::Operation;
 use fleet::refusal::Violation;
 use fleet::write::Rules;
 use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::engine::{Engine, WriteError, WriteRequest};
 use super::start::SYSTEM;
@@ -114,28 +115,41 @@ pub async fn import(engine: &Engine, file: &Path, batch: usize) -> Result<Import
     };
     let mut progress = Progress::new();
     let mut done = Imported::default();
-    let mut pending = Pending::default();
-    let mut lines = input.lines().enumerate();
-    loop {
-        let line = lines.next();
-        let ends = line.is_none();
-        match line {
-            Some((n, Ok(line))) => pending.add(n + 1, &line),
-            Some((n, Err(error))) if error.kind() == io::ErrorKind::InvalidData => {
-                pending.problems.push((n + 1, Violation::new("", "is not UTF-8")));
-            }
-            Some((_, Err(error))) => return Err(unreadable(error)),
-            None => {}
-        }
-        if ends || pending.operations.len() >= batch || pending.bytes >= MOST_BYTES {
-            let part = std::mem::take(&mut pending);
-            part.commit(engine, &name, &mut done).await?;
-            progress.show(done, ends);
-        }
-        if ends {
-            return Ok(done);
-        }
+    let mut parts = parts(input, batch);
+    while let Some(part) = parts.recv().await {
+        part.map_err(unreadable)?.commit(engine, &name, &mut done).await?;
+        progress.show(done, false);
     }
+    progress.show(done, true);
+    Ok(done)
+}
+
+/// The parts of a file, each for one revision. They are read on a thread, so that the next one is ready when the last one is committed.
+fn parts(input: Box<dyn BufRead + Send>, batch: usize) -> Receiver<io::Result<Pending>> {
+    let (sender, receiver) = channel(1);
+    let send = move |part: io::Result<Pending>| sender.blocking_send(part).is_ok();
+    std::thread::spawn(move || {
+        let mut pending = Pending::default();
+        for (n, line) in input.lines().enumerate() {
+            match line {
+                Ok(line) => pending.add(n + 1, &line),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    pending.problems.push((n + 1, Violation::new("", "is not UTF-8")));
+                }
+                Err(error) => {
+                    send(Err(error));
+                    return;
+                }
+            }
+            let is_full = pending.operations.len() >= batch || pending.bytes >= MOST_BYTES;
+            // Nobody receives any more after a part that is refused.
+            if is_full && !send(Ok(std::mem::take(&mut pending))) {
+                return;
+            }
+        }
+        send(Ok(pending));
+    });
+    receiver
 }
 
 /// The lines of the next revision.

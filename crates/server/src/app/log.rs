@@ -165,6 +165,14 @@ impl App {
     }
 }
 
+impl App {
+    /// A place among those who follow counts only.
+    pub fn counts_place(&self) -> Result<OwnedSemaphorePermit, ReadError> {
+        let place = self.pages.clone().try_acquire_owned();
+        place.map_err(|_| ReadError::Busy("too many clients follow the counts: try again later"))
+    }
+}
+
 /// An export of the log. It lasts as long as the client likes, so it takes a place among the heavy reads only while it reads.
 #[derive(Debug)]
 pub struct Export {

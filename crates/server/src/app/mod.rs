@@ -26,6 +26,7 @@ pub mod start;
 pub mod status;
 pub mod templates;
 pub mod verify;
+pub mod versions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,8 @@ use crate::metrics::Metrics;
 
 /// How many clients may follow the log, and make a backup, at a time.
 const STREAMS: usize = 256;
+/// How many clients may follow the counts of states: each page of the dashboard that somebody looks at is one.
+const PAGES: usize = 4096;
 const BACKUPS: usize = 2;
 /// How many clusters may wait for a change of their replies, unless connections are fewer.
 const WAITING: usize = 16_384;
@@ -73,6 +76,12 @@ pub struct App {
     pub trusted_proxies: Vec<IpNet>,
     /// SHARED_POLLS: whether callers other than the cluster itself may poll its paths.
     pub shared_polls: bool,
+    /// UI: whether the dashboard is served.
+    pub ui: bool,
+    /// UI_URL: its address for browsers.
+    pub ui_url: Option<String>,
+    /// Whether the server speaks TLS.
+    pub has_tls: bool,
     pub metrics: Arc<Metrics>,
     pub engine: Engine,
     /// Private, so that only use cases read and write it.
@@ -86,6 +95,7 @@ pub struct App {
     /// How long such a read may take before its reply begins.
     pub read_deadline: Duration,
     pub streams: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
     pub backups: Arc<Semaphore>,
     /// MAX_STALENESS: a replica with an older snapshot is not ready.
     pub max_staleness: Option<Duration>,
@@ -100,7 +110,9 @@ pub struct App {
     pub transitions: status::Transitions,
     /// Who waits for a reply to change.
     pub waiting: status::Waiting,
+    answers: status::Answers,
     effects: status::Effects,
+    versions: versions::Cache,
     /// One at a time looks for the input that an event is about.
     finding: Arc<Semaphore>,
     /// What is remembered about rollouts.
@@ -110,7 +122,7 @@ pub struct App {
 }
 
 /// A part of a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     pub offset: usize,
     pub limit: usize,
@@ -158,6 +170,9 @@ impl App {
             failures: Failures::default(),
             trusted_proxies: config.trusted_proxies.clone(),
             shared_polls: config.shared_polls,
+            ui: config.ui,
+            ui_url: config.ui_url.clone(),
+            has_tls: config.tls.is_some(),
             metrics,
             engine,
             store,
@@ -166,6 +181,7 @@ impl App {
             places: reads::Places::default(),
             read_deadline: reads::DEADLINE,
             streams: Arc::new(Semaphore::new(STREAMS)),
+            pages: Arc::new(Semaphore::new(PAGES)),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             max_staleness: config.max_staleness,
             mirror: None,
@@ -174,7 +190,9 @@ impl App {
             evidence: status::EvidenceMap::default(),
             transitions: status::Transitions::default(),
             waiting: status::Waiting::new(WAITING),
+            answers: status::Answers::default(),
             effects: status::Effects::default(),
+            versions: versions::Cache::default(),
             finding: Arc::new(Semaphore::new(1)),
             rollouts: rollouts::Rollouts::default(),
             silent_after: config.silent_after,
@@ -235,14 +253,18 @@ impl App {
         let judgement = judge(&base, &outcome, terms, Detail::Full).map_err(refused)?;
         let overrides = judgement.overridden();
         let effect = judgement.effect;
-        let rollouts = rollouts::plans(outcome.preview(), &outcome.changes, &effect);
+        let guards = match write.unguarded {
+            true => Vec::new(),
+            false => base.guards().in_force(&write.author.at),
+        };
+        let rollouts = rollouts::plans(outcome.preview(), &outcome.changes, &effect, &guards);
         let after = judgement.completed.as_ref().unwrap_or(outcome.preview());
         let mut objects = Vec::new();
         if let Some(page) = rendered {
             let templates = self.templates.current();
             for cluster in effect.clusters.iter().skip(page.offset).take(page.limit) {
                 turn.check()?;
-                let compared = manifests::compare(&templates, &base, after, &cluster.dns);
+                let compared = manifests::compare(&templates, &base, after, cluster.dns());
                 objects.push(compared);
             }
         }

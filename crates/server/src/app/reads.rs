@@ -191,7 +191,6 @@ impl App {
 /// not get that priority.
 pub fn on_a_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Stop> {
     let run = move || {
-        #[cfg(target_os = "linux")]
         lowest_priority();
         work();
     };
@@ -206,13 +205,15 @@ pub fn on_a_thread(work: impl FnOnce() + Send + 'static) -> Result<(), Stop> {
 }
 
 /// Lets this thread run only while no other thread wants the CPU: a thread that answers polls interrupts it at once. A high
-/// niceness is not enough, because the kernel lets a thread run to the end of its slice of some milliseconds.
-#[cfg(target_os = "linux")]
-fn lowest_priority() {
-    use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
-    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    let thread = thread_priority::thread_native_id();
-    if let Err(error) = thread_priority::set_thread_priority_and_policy(thread, ThreadPriority::Min, idle) {
-        tracing::debug!(?error, "a heavy read keeps the usual priority");
+/// niceness is not enough, because the kernel lets a thread run to the end of its slice of some milliseconds. Only Linux has this.
+pub fn lowest_priority() {
+    #[cfg(target_os = "linux")]
+    {
+        use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        let thread = thread_priority::thread_native_id();
+        if let Err(error) = thread_priority::set_thread_priority_and_policy(thread, ThreadPriority::Min, idle) {
+            tracing::debug!(?error, "a thread keeps the usual priority");
+        }
     }
 }

@@ -53,7 +53,7 @@ impl App {
         let clusters_kind = fleet.kinds().clusters().ok_or(ReadError::Internal)?;
         let matcher = selector.as_ref().map(|selector| selector.on(clusters_kind));
         let kind = kind_of(&fleet, kind)?;
-        let users = fleet.users(&kind.name, id).sorted();
+        let users = fleet.ids(fleet.users(&kind.name, id));
         let users = users.iter().filter_map(|user| fleet.cluster(user));
         let mut clusters = Vec::new();
         for cluster in turn.until_stopped(users) {

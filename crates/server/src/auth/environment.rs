@@ -1,9 +1,10 @@
 //! The tokens of variables and files, compared in constant time, reloaded when the files change.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use fleet::identity::Role;
 use fleet::log::Digest;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -25,11 +26,39 @@ pub struct Owner {
     pub role: Role,
 }
 
+/// The owner of a token, where it is kept: every poll with a shared token finds the same one, and counting references to it would
+/// make the threads that answer polls wait for each other.
+pub struct Found {
+    tokens: Guard<Arc<Vec<Token>>>,
+    at: usize,
+}
+
+impl Deref for Found {
+    type Target = Owner;
+
+    fn deref(&self) -> &Owner {
+        &self.tokens[self.at].owner
+    }
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Owner::fmt(self, f)
+    }
+}
+
 /// The tokens of the variables and files.
 struct Loaded {
     tokens: Vec<Token>,
     /// Tokens that work but should be changed, one line each. Never contains a token.
     warnings: Vec<String>,
+}
+
+/// Compares in constant time, by words: `subtle` compares slices by bytes.
+fn equal(one: &Digest, other: &Digest) -> Choice {
+    let differences = one.0.as_chunks().0.iter().zip(other.0.as_chunks().0);
+    let all = differences.fold(0, |all, (a, b)| all | (u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b)));
+    all.ct_eq(&0)
 }
 
 /// The tokens of the environment that are in force.
@@ -110,16 +139,15 @@ impl Environment {
 
     /// The owner of the token with this digest. Compares every token, so that the time reveals nothing. If a token is listed twice, the last entry
     /// counts: that is the one that may write.
-    pub fn owner(&self, digest: &Digest) -> Option<Owner> {
+    pub fn owner(&self, digest: &Digest) -> Option<Found> {
         let tokens = self.current.load();
         let mut found = u32::MAX;
         for (n, candidate) in (0u32..).zip(tokens.iter()) {
-            let equal: Choice = candidate.digest.0.ct_eq(&digest.0);
+            let equal = equal(&candidate.digest, digest);
             found = u32::conditional_select(&found, &n, equal);
         }
-        tokens
-            .get(usize::try_from(found).ok()?)
-            .map(|token| token.owner.clone())
+        let at = usize::try_from(found).ok()?;
+        (at < tokens.len()).then_some(Found { tokens, at })
     }
 
     /// Reloads the token files whenever they change. While a file cannot be used, the tokens stay as they are.

@@ -30,6 +30,11 @@ impl Failures {
         let expired = expired.and_then(|token| self.expired.take(token, now));
         address.max(expired)
     }
+
+    /// The time that an address must wait, if it had too many failures. Counts nothing.
+    pub fn wait(&self, address: Option<IpAddr>) -> Option<Duration> {
+        self.addresses.wait(&network(address?), Instant::now())
+    }
 }
 
 /// Clients with IPv6 have a whole /64 each.
@@ -70,8 +75,19 @@ impl<K: Eq + Hash> Buckets<K> {
             *left -= 1.0;
             return None;
         }
-        Some(Duration::from_secs_f64((1.0 - *left) / PER_SECOND))
+        Some(time_to_one(*left))
     }
+
+    fn wait(&self, key: &K, now: Instant) -> Option<Duration> {
+        let buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, since) = buckets.get(key)?;
+        let left = refilled(*left, now - *since);
+        (left < 1.0).then(|| time_to_one(left))
+    }
+}
+
+fn time_to_one(left: f64) -> Duration {
+    Duration::from_secs_f64((1.0 - left) / PER_SECOND)
 }
 
 fn refilled(left: f64, time: Duration) -> f64 {
@@ -88,9 +104,12 @@ mod tests {
         let refused = (0..600).filter(|_| buckets.take("a", start).is_some()).count();
         assert_eq!(refused, 100);
         assert_eq!(buckets.take("b", start), None, "others have their own");
+        assert_eq!((buckets.wait(&"b", start), buckets.wait(&"c", start)), (None, None));
+        assert!(buckets.wait(&"a", start).is_some());
         let wait = buckets.take("a", start).unwrap();
         assert!(wait <= Duration::from_secs(1), "{wait:?}");
-        assert_eq!(buckets.take("a", start + Duration::from_secs(2)), None);
+        let later = start + Duration::from_secs(2);
+        assert_eq!((buckets.wait(&"a", later), buckets.take("a", later)), (None, None));
     }
 
     #[test]

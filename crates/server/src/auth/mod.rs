@@ -20,6 +20,7 @@ use fleet::Fleet;
 use fleet::identity::{CLUSTER_PREFIX, Claimed, Holder, Identity, Reach, Role, Time, Token};
 
 pub use self::environment::Environment;
+use self::environment::Found;
 pub use self::failures::Failures;
 pub use self::new_token::NewToken;
 use self::oidc::{Oidc, Refused, Verified};
@@ -40,6 +41,19 @@ pub struct Actor {
     pub subject: Option<Arc<str>>,
 }
 
+/// Who makes a request, borrowed from where it was found: all that a poll needs.
+#[derive(Debug)]
+pub enum Known<'a> {
+    /// A token of the environment.
+    Shared(Found),
+    Cluster {
+        /// Its id.
+        cluster: &'a Arc<str>,
+        expires_at: Option<Time>,
+    },
+    Other(Actor),
+}
+
 /// The name of a caller in the log. Most calls are polls of clusters: their names are put together only where they are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
@@ -47,6 +61,17 @@ pub enum Name {
     Plain(Arc<str>),
     /// The id of a cluster.
     Cluster(Arc<str>),
+}
+
+/// The name in the log.
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Known::Shared(owner) => f.write_str(&owner.name),
+            Known::Cluster { cluster, .. } => write!(f, "{CLUSTER_PREFIX}{cluster}"),
+            Known::Other(actor) => actor.name.fmt(f),
+        }
+    }
 }
 
 impl fmt::Display for Name {
@@ -125,53 +150,84 @@ impl Unknown {
     }
 }
 
-impl Actor {
+impl<'a> Known<'a> {
     /// Who has this token. Whether it is a JWT counts last, so that other tokens do not pay for it.
     pub fn of_token(
         environment: &Environment,
         oidc: Option<&Oidc>,
-        fleet: &Fleet,
+        fleet: &'a Fleet,
         token: &[u8],
-    ) -> Result<Actor, Unknown> {
+    ) -> Result<Known<'a>, Unknown> {
         let digest = Token::digest_of(token);
         if let Some(owner) = environment.owner(&digest) {
-            return Ok(Actor {
-                name: Name::Plain(owner.name),
-                role: owner.role,
-                identity: None,
-                expires_at: None,
-                subject: None,
-            });
+            return Ok(Known::Shared(owner));
         }
-        let actor = match fleet.identities().holder(&digest) {
+        let known = match fleet.identities().holder(&digest) {
             None if is_mistyped(token) => return Err(Unknown::Mistyped),
             None => match oidc.map(|oidc| oidc.verify(token, &digest, now())) {
                 None if oidc::has_form(token) => return Err(Unknown::Jwt(Refused::NoIssuer)),
                 None | Some(None) => return Err(Unknown::Invalid),
                 Some(Some(Err(refused))) => return Err(Unknown::Jwt(refused)),
-                Some(Some(Ok(verified))) => Actor::of_claims(fleet, &verified)?,
+                Some(Some(Ok(verified))) => Known::Other(Actor::of_claims(fleet, &verified)?),
             },
-            Some(Holder::Cluster { cluster, expires_at }) => Actor {
-                name: Name::Cluster(cluster.clone()),
-                role: Role::Cluster,
-                identity: None,
-                expires_at,
-                subject: None,
-            },
-            Some(Holder::Named { identity, expires_at }) => Actor {
+            Some(Holder::Cluster { cluster, expires_at }) => Known::Cluster { cluster, expires_at },
+            Some(Holder::Named { identity, expires_at }) => Known::Other(Actor {
                 name: Name::Plain(identity.id.clone()),
                 role: identity.role,
                 identity: Some(identity.clone()),
                 expires_at: [expires_at, identity.expires_at].into_iter().flatten().min(),
                 subject: None,
-            },
+            }),
         };
-        match actor.expires_at.is_some_and(|end| end <= now()) {
+        match known.expires_at().is_some_and(|end| end <= now()) {
             true => Err(Unknown::Expired),
-            false => Ok(actor),
+            false => Ok(known),
         }
     }
 
+    pub fn role(&self) -> Role {
+        match self {
+            Known::Shared(owner) => owner.role,
+            Known::Cluster { .. } => Role::Cluster,
+            Known::Other(actor) => actor.role,
+        }
+    }
+
+    /// The id of the cluster, if it is one.
+    pub fn cluster(&self) -> Option<&Arc<str>> {
+        match self {
+            Known::Shared(_) => None,
+            Known::Cluster { cluster, .. } => Some(cluster),
+            Known::Other(actor) => actor.cluster(),
+        }
+    }
+
+    fn expires_at(&self) -> Option<Time> {
+        match self {
+            Known::Shared(_) => None,
+            Known::Cluster { expires_at, .. } => *expires_at,
+            Known::Other(actor) => actor.expires_at,
+        }
+    }
+
+    pub fn into_actor(self) -> Actor {
+        let (role, expires_at) = (self.role(), self.expires_at());
+        let name = match self {
+            Known::Other(actor) => return actor,
+            Known::Shared(owner) => Name::Plain(owner.name.clone()),
+            Known::Cluster { cluster, .. } => Name::Cluster(cluster.clone()),
+        };
+        Actor {
+            name,
+            role,
+            identity: None,
+            expires_at,
+            subject: None,
+        }
+    }
+}
+
+impl Actor {
     /// Who has these claims. An identity that has expired is found, too: another one with fewer claims must not take its place.
     fn of_claims(fleet: &Fleet, verified: &Verified) -> Result<Actor, Unknown> {
         let name = &verified.name;
@@ -237,7 +293,7 @@ impl Actor {
     }
 
     /// The id of the cluster, if it is one.
-    pub fn cluster(&self) -> Option<&str> {
+    pub fn cluster(&self) -> Option<&Arc<str>> {
         match &self.name {
             Name::Cluster(id) => Some(id),
             Name::Plain(_) => None,

@@ -19,8 +19,8 @@ pub use self::error::{ConfigError, ConfigErrors};
 pub(crate) use self::mirror::not_an_origin;
 pub use self::mirror::{Mirror, MirrorOptions, MirrorSource, MirrorToken};
 pub use self::mirror_tls::{MirrorTls, MirrorTlsTexts};
-pub use self::oidc::OidcConfig;
 pub(crate) use self::oidc::{CA_FILE as OIDC_CA_FILE, is_trustworthy};
+pub use self::oidc::{ClientSecret, OidcConfig};
 pub use self::options::Options;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,10 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     /// Whether callers other than the cluster itself may poll its paths.
     pub shared_polls: bool,
+    /// Whether the dashboard is served.
+    pub ui: bool,
+    /// The address of the dashboard for browsers, without a slash at the end. None: the one that a request names.
+    pub ui_url: Option<String>,
     pub allow_stale_start: bool,
     pub accept_new_store: bool,
     pub resources_dir: Option<PathBuf>,

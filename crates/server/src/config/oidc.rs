@@ -1,6 +1,7 @@
 //! The issuers of JWTs that the server accepts.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::PathBuf;
 
 use axum::http::Uri;
@@ -11,6 +12,9 @@ use super::{ConfigError, ConfigErrors, Options};
 const ISSUER: &str = "OIDC_ISSUER";
 const AUDIENCE: &str = "OIDC_AUDIENCE";
 const CLIENT_ID: &str = "OIDC_CLIENT_ID";
+const UI_CLIENT_ID: &str = "OIDC_UI_CLIENT_ID";
+const CLIENT_SECRET: &str = "OIDC_CLIENT_SECRET";
+const CLIENT_SECRET_FILE: &str = "OIDC_CLIENT_SECRET_FILE";
 const SCOPES: &str = "OIDC_SCOPES";
 const USERNAME_CLAIM: &str = "OIDC_USERNAME_CLAIM";
 pub(crate) const CA_FILE: &str = "OIDC_CA_FILE";
@@ -24,12 +28,49 @@ pub struct OidcConfig {
     pub audiences: Vec<String>,
     /// What the command line logs in as.
     pub client_id: String,
-    /// What it asks for, separated by blanks.
+    /// What the dashboard signs people in as.
+    pub ui_client_id: String,
+    /// None: that client is public.
+    pub client_secret: Option<ClientSecret>,
+    /// What both ask for, separated by blanks.
     pub scopes: String,
     /// The claim that names the caller in the log.
     pub username_claim: String,
     /// Certificates (PEM) to trust besides those of the system.
     pub ca_file: Option<PathBuf>,
+}
+
+/// The secret of a client, or the file that has it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ClientSecret {
+    Text(String),
+    File(PathBuf),
+}
+
+impl ClientSecret {
+    /// The secret, without the end of its line.
+    pub fn read(&self) -> Result<String, ConfigError> {
+        let path = match self {
+            ClientSecret::Text(text) => return Ok(text.clone()),
+            ClientSecret::File(path) => path,
+        };
+        let problem = |detail: &str| ConfigError::new(CLIENT_SECRET_FILE, format!("{}: {detail}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| problem(&error.to_string()))?;
+        match text.trim() {
+            "" => Err(problem("is empty")),
+            secret => Ok(secret.to_owned()),
+        }
+    }
+}
+
+/// Debug output never contains a secret.
+impl fmt::Debug for ClientSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientSecret::Text(_) => f.write_str("Text"),
+            ClientSecret::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
 }
 
 impl Options {
@@ -43,6 +84,9 @@ impl Options {
         let audiences = problems.keep(audiences.transpose());
         let client_id = self.oidc_client_id.as_deref().map(|value| word(CLIENT_ID, value));
         let client_id = problems.keep(client_id.transpose());
+        let ui_client_id = self.oidc_ui_client_id.as_deref().map(|value| word(UI_CLIENT_ID, value));
+        let ui_client_id = problems.keep(ui_client_id.transpose());
+        let client_secret = problems.keep(self.client_secret());
         let scopes = problems.keep(word(SCOPES, &self.oidc_scopes));
         let username_claim = problems.keep(word(USERNAME_CLAIM, &self.oidc_username_claim));
         let ca_file = problems.keep(path(CA_FILE, self.oidc_ca_file.as_deref()));
@@ -52,22 +96,59 @@ impl Options {
                 "is required with OIDC_ISSUER: whom a token must be for (its claim aud), such as the client id",
             )),
             (None, Some(_)) => Some((AUDIENCE, "needs OIDC_ISSUER")),
-            (None, None) if self.oidc_client_id.is_some() => Some((CLIENT_ID, "needs OIDC_ISSUER")),
-            (None, None) if self.oidc_ca_file.is_some() => Some((CA_FILE, "needs OIDC_ISSUER")),
+            (None, None) => {
+                let unused = [
+                    (CLIENT_ID, &self.oidc_client_id),
+                    (UI_CLIENT_ID, &self.oidc_ui_client_id),
+                    (CLIENT_SECRET, &self.oidc_client_secret),
+                    (CLIENT_SECRET_FILE, &self.oidc_client_secret_file),
+                    (CA_FILE, &self.oidc_ca_file),
+                ];
+                let unused = unused.into_iter().find(|(_, value)| value.is_some());
+                unused.map(|(variable, _)| (variable, "needs OIDC_ISSUER"))
+            }
             _ => None,
         };
         if let Some((variable, problem)) = missing {
             problems.push(ConfigError::new(variable, problem));
         }
         let audiences = audiences??;
+        if let Some(Some(client)) = &ui_client_id
+            && !audiences.contains(client)
+        {
+            let problem =
+                format!("\"{client}\" is not one of OIDC_AUDIENCE: the ID tokens of a client are for the client");
+            problems.push(ConfigError::new(UI_CLIENT_ID, problem));
+        }
+        let client_id = client_id?.unwrap_or_else(|| audiences[0].clone());
         Some(OidcConfig {
-            client_id: client_id?.unwrap_or_else(|| audiences[0].clone()),
+            ui_client_id: ui_client_id?.unwrap_or_else(|| client_id.clone()),
+            client_id,
+            client_secret: client_secret?,
             issuers: issuers??,
             audiences,
             scopes: scopes?,
             username_claim: username_claim?,
             ca_file: ca_file?,
         })
+    }
+}
+
+impl Options {
+    fn client_secret(&self) -> Result<Option<ClientSecret>, ConfigError> {
+        let file = path(CLIENT_SECRET_FILE, self.oidc_client_secret_file.as_deref())?;
+        let secret = self
+            .oidc_client_secret
+            .as_deref()
+            .map(|value| word(CLIENT_SECRET, value));
+        match (secret.transpose()?, file) {
+            (Some(_), Some(_)) => Err(ConfigError::new(
+                CLIENT_SECRET,
+                "and OIDC_CLIENT_SECRET_FILE cannot both be set",
+            )),
+            (Some(secret), None) => Ok(Some(ClientSecret::Text(secret))),
+            (None, file) => Ok(file.map(ClientSecret::File)),
+        }
     }
 }
 

@@ -112,8 +112,25 @@ pub struct Options {
     /// The client that `flux-resourceset-cli login` uses: a public one, with PKCE [default: the first of OIDC_AUDIENCE].
     #[arg(long, env = "OIDC_CLIENT_ID", global = true, value_name = "ID")]
     pub oidc_client_id: Option<OsString>,
-    /// What `flux-resourceset-cli login` asks the issuer for, separated by blanks. Many issuers put groups into a token for the scope
-    /// `groups` only.
+    /// The client that the dashboard signs people in as, if your issuer wants another one for the web. It must be one of OIDC_AUDIENCE
+    /// [default: OIDC_CLIENT_ID].
+    #[arg(long, env = "OIDC_UI_CLIENT_ID", global = true, value_name = "ID")]
+    pub oidc_ui_client_id: Option<OsString>,
+    /// The secret of the dashboard's client, if your issuer gives one to clients of the web. Without it the client is public; PKCE is used
+    /// either way.
+    #[arg(
+        long,
+        env = "OIDC_CLIENT_SECRET",
+        global = true,
+        value_name = "SECRET",
+        hide_env_values = true
+    )]
+    pub oidc_client_secret: Option<OsString>,
+    /// A file with that secret, read at every sign-in.
+    #[arg(long, env = "OIDC_CLIENT_SECRET_FILE", global = true, value_name = "FILE")]
+    pub oidc_client_secret_file: Option<OsString>,
+    /// What `flux-resourceset-cli login` and the dashboard ask the issuer for, separated by blanks. Many issuers put groups into a token for
+    /// the scope `groups` only. The dashboard does not ask for offline_access.
     #[arg(
         long,
         env = "OIDC_SCOPES",
@@ -149,6 +166,14 @@ pub struct Options {
         default_value = "on"
     )]
     pub shared_polls: OsString,
+    /// Whether the dashboard is served at /ui (`on`) or not (`off`). It is a client of the API: it shows and does what the token of whoever
+    /// signs in may read and do.
+    #[arg(long, env = "UI", global = true, value_name = "on|off", default_value = "on")]
+    pub ui: OsString,
+    /// The address of the dashboard as browsers have it, as in https://fleet.example.com/ui. The issuer of OIDC_ISSUER leads people back to
+    /// UI_URL/login/callback, which must be registered there [default: by X-Forwarded-Proto and X-Forwarded-Host, or Host].
+    #[arg(long, env = "UI_URL", global = true, value_name = "URL")]
+    pub ui_url: Option<OsString>,
     /// Whether a start from SNAPSHOT_FILE serves at once (`true`) or waits until the store is available (`false`): a stale replica
     /// beside fresh ones makes clusters remove and reinstall.
     #[arg(

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use super::values::{address, boolean, choose, networks, number, path, silence, span, staleness, text, token};
+use super::values::{
+    address, boolean, choose, networks, number, page_address, path, silence, span, staleness, text, token,
+};
 use super::{
     Backend, Budget, Config, ConfigError, ConfigErrors, LogFormat, Mode, Options, Seed, TlsFiles, TokenSource,
 };
@@ -61,6 +63,10 @@ impl Options {
             snapshot_file: keep(problems, path("SNAPSHOT_FILE", self.snapshot_file.as_deref())),
             trusted_proxies: keep(problems, self.trusted_proxies.as_deref().map(networks).transpose())
                 .unwrap_or_default(),
+            ui: problems
+                .keep(choose("UI", &self.ui, &[("on", true), ("off", false)]))
+                .unwrap_or(true),
+            ui_url: keep(problems, self.ui_url.as_deref().map(page_address).transpose()),
             shared_polls: problems
                 .keep(choose(
                     "SHARED_POLLS",

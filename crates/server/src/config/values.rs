@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::http::Uri;
 use ipnet::IpNet;
 use jiff::fmt::friendly::SpanParser;
 use jiff::{SignedDuration, SpanRelativeTo};
@@ -21,6 +22,23 @@ pub(super) fn path(variable: &'static str, value: Option<&OsStr>) -> Result<Opti
     match value {
         Some(path) if path.is_empty() => Err(ConfigError::new(variable, "is empty")),
         path => Ok(path.map(PathBuf::from)),
+    }
+}
+
+/// The address of the dashboard, without a slash at the end.
+pub(super) fn page_address(value: &OsStr) -> Result<String, ConfigError> {
+    const VARIABLE: &str = "UI_URL";
+    let text = text(VARIABLE, value)?.trim();
+    let unusable = || {
+        let problem = format!("\"{text}\" is not the address of the dashboard, as in https://fleet.example.com/ui");
+        ConfigError::new(VARIABLE, problem)
+    };
+    let url: Uri = text.parse().map_err(|_| unusable())?;
+    let is_web = matches!(url.scheme_str(), Some("https" | "http"));
+    let is_plain = url.query().is_none() && !text.contains(['#', '@']);
+    match is_web && is_plain && matches!(url.path(), "/ui" | "/ui/") {
+        true => Ok(text.trim_end_matches('/').to_owned()),
+        false => Err(unusable()),
     }
 }
 
@@ -149,6 +167,26 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_the_dashboard_is_a_whole_one() {
+        let read = |text: &str| page_address(OsStr::new(text)).ok();
+        for good in ["https://fleet.example.com/ui", "http://localhost:8080/ui/"] {
+            assert_eq!(read(good).as_deref(), Some(good.trim_end_matches('/')));
+        }
+        for wrong in [
+            "",
+            "https://fleet.example.com",
+            "https://fleet.example.com/ui/login",
+            "https://fleet.example.com/ui?x=1",
+            "https://ann@fleet.example.com/ui",
+            "fleet.example.com/ui",
+            "/ui",
+            "ftp://fleet.example.com/ui",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_have_a_unit_or_are_seconds() {

@@ -2,11 +2,12 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, Uri};
+use axum::http::{HeaderMap, Uri};
 use fleet::identity::{Reach, Role};
 use fleet::judge::Confirmation;
 use fleet::log::Author;
 
+use super::client_address::Peer;
 use super::observe::{self, RequestId};
 use super::problem::Problem;
 use super::request::{self, Page, Query};
@@ -39,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
             id: id.ok_or_else(Problem::internal)?,
             headers: std::mem::take(&mut parts.headers),
             uri: parts.uri.clone(),
-            names: parts.extensions.get::<PeerNames>().cloned(),
+            names: Peer::of(&parts.extensions).names.clone(),
         })
     }
 }
@@ -55,11 +56,11 @@ impl Caller {
 
     /// Whether the caller still has a right that it had when it called. A long reply asks again: tokens expire and are revoked.
     pub fn still_has(&self, app: &App, right: Right) -> bool {
-        let mut extensions = Extensions::new();
-        if let Some(names) = &self.names {
-            extensions.insert(names.clone());
-        }
-        observe::authorize(app, &self.headers, &extensions, right).is_ok()
+        let peer = Peer {
+            names: self.names.clone(),
+            ..Peer::UNKNOWN
+        };
+        observe::authorize(app, &self.headers, &peer, right).is_ok()
     }
 
     /// How far its writes may reach.

@@ -1,19 +1,38 @@
-//! The address of a client: of the connection, or, behind a trusted proxy, the one that the proxy reports.
+//! Who a client is, as its connection tells: its address, which behind a trusted proxy is the one that the proxy reports, and the
+//! names in its certificate.
 
 use std::net::IpAddr;
 
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use super::tls::PeerNames;
+
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The other end of the connection.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerAddress(pub IpAddr);
+/// The other end of a connection. Requests other than polls carry it as an extension.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub address: Option<IpAddr>,
+    /// Of its certificate.
+    pub names: Option<PeerNames>,
+}
+
+impl Peer {
+    /// What is known of a request that came over no connection.
+    pub const UNKNOWN: Peer = Peer {
+        address: None,
+        names: None,
+    };
+
+    pub fn of(extensions: &Extensions) -> &Peer {
+        extensions.get().unwrap_or(&Peer::UNKNOWN)
+    }
+}
 
 /// The address of the client of a request. `proxies` are trusted: the last address before them in `X-Forwarded-For` counts.
-pub fn client_address(extensions: &Extensions, headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
-    let PeerAddress(peer) = *extensions.get::<PeerAddress>()?;
+pub fn client_address(peer: &Peer, headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
+    let peer = peer.address?;
     let is_proxy = |address: &IpAddr| proxies.iter().any(|network| network.contains(&address.to_canonical()));
     let mut client = peer.to_canonical();
     let lines: Vec<&str> = headers
@@ -50,13 +69,13 @@ mod tests {
             ("10.0.0.1", &[], "10.0.0.1"),
             ("::ffff:10.0.0.1", &["198.51.100.9"], "198.51.100.9"),
         ] {
-            let mut extensions = Extensions::new();
-            extensions.insert(PeerAddress(peer.parse().unwrap()));
+            let address = Some(peer.parse().unwrap());
+            let connected = Peer { address, names: None };
             let mut headers = HeaderMap::new();
             for line in forwarded {
                 headers.append(&FORWARDED_FOR, line.parse().unwrap());
             }
-            let found = client_address(&extensions, &headers, &proxies);
+            let found = client_address(&connected, &headers, &proxies);
             assert_eq!(found, Some(expected.parse().unwrap()), "{peer} {forwarded:?}");
         }
     }

@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
+use http_body_util::Full;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -28,6 +29,11 @@ const STALLED_POLL: Duration = Duration::from_secs(5);
 const STALLED: Duration = Duration::from_secs(1);
 /// More than one connection is closed at a time if they have waited this long, since going through all takes time.
 const LONG: Duration = Duration::from_secs(1);
+/// How long a connection may be silent: before its first request, within the head of a request, between requests. Flux keeps its
+/// connections idle for 90 s, which would waste sockets.
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
+/// How often silent connections are looked for. A timer for each request, as hyper has it, would cost a poll more than its lookup.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the log warns that connections are closed.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
@@ -71,6 +77,33 @@ impl Victim {
     }
 }
 
+/// The values of [`Connection::replied`].
+const NOT_REPLIED: u8 = 0;
+const REPLIED: u8 = 1;
+/// Replied as soon as the request had arrived.
+const REPLIED_AT_ONCE: u8 = 2;
+
+/// What a connection is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The server stops: answer the request in progress, if there is one, and no more.
+    LastRequest,
+    /// Another connection needs the place.
+    Close,
+    /// It has been silent for too long.
+    Silent,
+}
+
+impl Notice {
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Notice::LastRequest => "the server stops",
+            Notice::Close => "another connection needs its place",
+            Notice::Silent => "it was silent for too long",
+        }
+    }
+}
+
 /// All connections of one listener.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -82,6 +115,8 @@ pub(super) struct Connections {
     others: AtomicUsize,
     /// Whether a new connection waits for a place.
     crowded: AtomicBool,
+    /// Whether the server stops.
+    stopping: AtomicBool,
     /// What was closed or refused, by reason.
     shed: Family<ReasonLabels, Counter>,
     warned: Mutex<Option<Instant>>,
@@ -94,7 +129,7 @@ pub(super) struct Connection {
     number: u64,
     doing: AtomicU8,
     /// Whether the whole reply is written, and waits to be sent.
-    replied: AtomicBool,
+    replied: AtomicU8,
     /// When the state began, and when the peer stopped reading (0: it reads), in milliseconds since the epoch.
     since: AtomicU64,
     stalled: AtomicU64,
@@ -115,6 +150,7 @@ impl Connections {
             next: AtomicU64::new(0),
             others: AtomicUsize::new(0),
             crowded: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             shed,
             warned: Mutex::default(),
         })
@@ -130,7 +166,7 @@ impl Connections {
             all: self.clone(),
             number: self.next.fetch_add(1, Ordering::Relaxed),
             doing: AtomicU8::new(Doing::Opening as u8),
-            replied: AtomicBool::new(false),
+            replied: AtomicU8::new(NOT_REPLIED),
             since: AtomicU64::new(self.now()),
             stalled: AtomicU64::new(0),
             close: Notify::new(),
@@ -142,14 +178,37 @@ impl Connections {
 
     /// Milliseconds since the epoch, never 0.
     fn now(&self) -> u64 {
-        u64::try_from(self.epoch.elapsed().as_millis())
-            .unwrap_or(u64::MAX)
-            .max(1)
+        self.at(Instant::now())
+    }
+
+    fn at(&self, time: Instant) -> u64 {
+        let milliseconds = time.duration_since(self.epoch).as_millis();
+        u64::try_from(milliseconds).unwrap_or(u64::MAX).max(1)
     }
 
     /// While a new connection waits for a place, connections are closed after their replies.
     pub(super) fn set_crowded(&self, crowded: bool) {
         self.crowded.store(crowded, Ordering::Relaxed);
+    }
+
+    /// Tells every connection that the server stops.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        for connection in self.open.lock().expect("not poisoned").values() {
+            connection.close.notify_one();
+        }
+    }
+
+    /// Tells connections that have been silent for too long, until there are none any more and the listener is gone.
+    pub(super) async fn watch_silence(all: Weak<Self>) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Some(all) = all.upgrade() else { return };
+            let (now, open) = (all.now(), all.open.lock().expect("not poisoned"));
+            for connection in open.values().filter(|connection| connection.is_silent(now)) {
+                connection.close.notify_one();
+            }
+        }
     }
 
     /// Asks the least valuable connections to close. One that gets a request in the meantime stays open.
@@ -191,8 +250,8 @@ impl Connection {
         Doing::ALL[usize::from(self.doing.load(Ordering::Relaxed))]
     }
 
-    fn set(&self, doing: Doing) {
-        self.since.store(self.all.now(), Ordering::Relaxed);
+    fn set(&self, doing: Doing, since: u64) {
+        self.since.store(since, Ordering::Relaxed);
         self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
@@ -210,19 +269,33 @@ impl Connection {
         (Duration::from_millis(now.saturating_sub(since)) >= least).then_some((victim, since))
     }
 
-    /// Returns when the connection must be closed for another one. Polled after the connection itself: an idle connection that
-    /// has got a request by then stays open.
-    pub(super) async fn closed_for_another(&self) {
+    /// Whether it has been silent for too long.
+    fn is_silent(&self, now: u64) -> bool {
+        let silent = Duration::from_millis(now.saturating_sub(self.since.load(Ordering::Relaxed)));
+        matches!(self.doing(), Doing::Opening | Doing::Idle) && silent >= SILENCE
+    }
+
+    /// Returns when the server stops, unless the connection knows that, or when the connection must be closed. Polled after the
+    /// connection itself: an idle connection that has got a request by then stays open.
+    pub(super) async fn notice(&self, knows_the_end: bool) -> Notice {
         loop {
+            if !knows_the_end && self.all.stopping.load(Ordering::Relaxed) {
+                return Notice::LastRequest;
+            }
             self.close.notified().await;
-            if let Some((victim, _)) = self.victim(self.all.now()) {
-                return self.all.count(victim.reason());
+            let now = self.all.now();
+            if self.is_silent(now) {
+                return Notice::Silent;
+            }
+            if let Some((victim, _)) = self.victim(now) {
+                self.all.count(victim.reason());
+                return Notice::Close;
             }
         }
     }
 
     /// A request begins. None: it is not a poll, and such requests already use their share of the connections.
-    pub(super) fn begin(self: &Arc<Self>, is_poll: bool) -> Option<InProgress> {
+    pub(super) fn begin(self: &Arc<Self>, is_poll: bool, now: Instant) -> Option<InProgress> {
         if !is_poll {
             let share = self.all.share();
             let more = |others: usize| (others < share).then_some(others + 1);
@@ -234,11 +307,12 @@ impl Connection {
                 return None;
             }
         }
-        self.replied.store(false, Ordering::Relaxed);
-        self.set(if is_poll { Doing::Poll } else { Doing::Other });
+        self.replied.store(NOT_REPLIED, Ordering::Relaxed);
+        self.set(if is_poll { Doing::Poll } else { Doing::Other }, self.all.at(now));
         Some(InProgress {
             connection: self.clone(),
             is_poll,
+            reply: REPLIED,
         })
     }
 
@@ -252,15 +326,23 @@ impl Connection {
         match (stalls, self.stalled.load(Ordering::Relaxed)) {
             (true, 0) => self.stalled.store(self.all.now(), Ordering::Relaxed),
             (true, _) | (false, 0) => {}
-            (false, _) => self.stalled.store(0, Ordering::Relaxed),
+            (false, _) => {
+                self.stalled.store(0, Ordering::Relaxed);
+                self.since.store(self.all.now(), Ordering::Relaxed);
+            }
         }
     }
 
     /// Everything that was written is passed to the operating system.
     pub(super) fn flushed(&self) {
-        if self.replied.swap(false, Ordering::Relaxed) {
-            self.set(Doing::Idle);
-        }
+        let since = match self.replied.load(Ordering::Relaxed) {
+            NOT_REPLIED => return,
+            // Since the request arrived, or since the peer reads again: the clock need not be asked.
+            REPLIED_AT_ONCE => self.since.load(Ordering::Relaxed),
+            _ => self.all.now(),
+        };
+        self.replied.store(NOT_REPLIED, Ordering::Relaxed);
+        self.set(Doing::Idle, since);
     }
 
     /// The connection is closed.
@@ -270,7 +352,7 @@ impl Connection {
 
     pub(super) fn ends(&self) {
         if self.doing() != Doing::Ending {
-            self.set(Doing::Ending);
+            self.set(Doing::Ending, self.all.now());
         }
     }
 }
@@ -280,6 +362,16 @@ impl Connection {
 pub(super) struct InProgress {
     connection: Arc<Connection>,
     is_poll: bool,
+    /// What [`Connection::replied`] will be.
+    reply: u8,
+}
+
+impl InProgress {
+    /// The request is answered as soon as it has arrived.
+    pub(super) fn at_once(mut self) -> Self {
+        self.reply = REPLIED_AT_ONCE;
+        self
+    }
 }
 
 impl Drop for InProgress {
@@ -287,21 +379,35 @@ impl Drop for InProgress {
         if !self.is_poll {
             self.connection.all.others.fetch_sub(1, Ordering::Relaxed);
         }
-        self.connection.replied.store(true, Ordering::Relaxed);
+        self.connection.replied.store(self.reply, Ordering::Relaxed);
     }
 }
 
 /// The body of a reply, which keeps its request in progress.
 #[derive(Debug)]
 pub(super) struct ReplyBody {
-    body: Body,
+    content: Content,
     _request: Option<InProgress>,
 }
 
+#[derive(Debug)]
+enum Content {
+    /// As polls have it: without a box around it.
+    Whole(Full<Bytes>),
+    Other(Body),
+}
+
 impl ReplyBody {
-    pub(super) fn new(body: Body, request: Option<InProgress>) -> Self {
+    pub(super) fn new(body: Body, request: InProgress) -> Self {
         ReplyBody {
-            body,
+            content: Content::Other(body),
+            _request: Some(request),
+        }
+    }
+
+    pub(super) fn whole(body: Bytes, request: Option<InProgress>) -> Self {
+        ReplyBody {
+            content: Content::Whole(Full::new(body)),
             _request: request,
         }
     }
@@ -312,15 +418,24 @@ impl HttpBody for ReplyBody {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        match &mut self.content {
+            Content::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Content::Other(body) => Pin::new(body).poll_frame(cx),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.content {
+            Content::Whole(body) => body.is_end_stream(),
+            Content::Other(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.content {
+            Content::Whole(body) => body.size_hint(),
+            Content::Other(body) => body.size_hint(),
+        }
     }
 }
 
@@ -358,8 +473,11 @@ mod tests {
         let four: Vec<_> = (0..4).map(|_| all.add()).collect();
         let [poll, other, idle, opening] = [&four[0], &four[1], &four[2], &four[3]];
         assert_eq!(closed(&all, &four), [0; 0], "none for longer than its grace");
-        let (_poll, _other) = (poll.begin(true).unwrap(), other.begin(false).unwrap());
-        drop(idle.begin(true));
+        let (_poll, _other) = (
+            poll.begin(true, Instant::now()).unwrap(),
+            other.begin(false, Instant::now()).unwrap(),
+        );
+        drop(idle.begin(true, Instant::now()));
         assert_eq!(idle.doing(), Doing::Poll, "its reply is not sent yet");
         idle.flushed();
         for connection in &four {
@@ -387,7 +505,7 @@ mod tests {
         let all = table(640);
         let many: Vec<_> = (0..20).map(|_| all.add()).collect();
         for (n, connection) in many.iter().enumerate() {
-            connection.set(Doing::Idle);
+            connection.set(Doing::Idle, all.now());
             long_ago(connection, 200 + 10 * n as u64);
         }
         assert_eq!(closed(&all, &many), [19]);
@@ -398,16 +516,52 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_may_be_silent_for_a_while_and_a_request_in_progress_is_not_silence() {
+        let all = table(4);
+        let connection = all.add();
+        let is_silent = |milliseconds| {
+            long_ago(&connection, milliseconds);
+            connection.is_silent(all.now())
+        };
+        assert!(!is_silent(9_000) && is_silent(10_000), "before its first request");
+        let poll = connection.begin(true, Instant::now()).unwrap();
+        assert!(!is_silent(60_000));
+        drop(poll.at_once());
+        connection.flushed();
+        assert!(
+            connection.is_silent(all.now()),
+            "a poll is answered at once: idle since it arrived"
+        );
+        connection.stalls(true);
+        connection.stalls(false);
+        assert!(
+            !connection.is_silent(all.now()),
+            "or since the client has read the reply"
+        );
+        drop(connection.begin(false, Instant::now()));
+        long_ago(&connection, 60_000);
+        connection.flushed();
+        assert!(!connection.is_silent(all.now()), "or since another reply was sent");
+        assert!(!is_silent(9_000) && is_silent(10_000));
+    }
+
+    #[test]
     fn what_is_no_poll_has_a_share_and_polls_have_none() {
         let all = table(8);
         let many: Vec<_> = (0..20).map(|_| all.add()).collect();
-        let held: Vec<_> = many.iter().filter_map(|connection| connection.begin(false)).collect();
+        let held: Vec<_> = many
+            .iter()
+            .filter_map(|connection| connection.begin(false, Instant::now()))
+            .collect();
         assert_eq!(held.len(), 6);
-        assert!(many.iter().all(|connection| connection.begin(true).is_some()));
+        assert!(
+            many.iter()
+                .all(|connection| connection.begin(true, Instant::now()).is_some())
+        );
         drop(held);
-        assert!(many[0].begin(false).is_some());
+        assert!(many[0].begin(false, Instant::now()).is_some());
         assert_eq!(all.others.load(Ordering::Relaxed), 0);
         // One connection alone can still do everything.
-        assert!(table(1).add().begin(false).is_some());
+        assert!(table(1).add().begin(false, Instant::now()).is_some());
     }
 }

@@ -1,18 +1,20 @@
 //! The accept loop: limits on connections, and a graceful shutdown.
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::http::{Request, Response};
-use axum::response::IntoResponse;
+use futures_util::future::{BoxFuture, Either};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -25,17 +27,14 @@ use tokio_rustls::server::TlsStream;
 use tower::Service;
 use tracing::{debug, warn};
 
-use super::client_address::PeerAddress;
-use super::connections::{Connection, Connections, ReplyBody};
+use super::client_address::Peer;
+use super::connections::{Connection, Connections, Notice, ReplyBody, SILENCE};
 use super::peer_stream::PeerStream;
 use super::problem::Problem;
 use super::tls::{PeerNames, Tls};
 use super::{Api, poll};
 use crate::metrics::ReasonLabels;
 
-/// How long a connection may be silent: before its first request, within the head of a request, between requests. Flux keeps its
-/// connections idle for 90 s, which would waste sockets.
-const SILENCE: Duration = Duration::from_secs(10);
 const MOST_HEADERS: usize = 64;
 const MOST_HEAD: usize = 32 << 10;
 const BACKLOG: u32 = 4096;
@@ -80,7 +79,7 @@ pub async fn serve(
 ) {
     let places = Arc::new(Semaphore::new(limit.most));
     let all = Connections::new(limit.most, limit.shed);
-    let graceful = GracefulShutdown::new();
+    tokio::spawn(Connections::watch_silence(Arc::downgrade(&all)));
     let starting = Api::starting(api.clone());
     loop {
         let accepted = async {
@@ -104,10 +103,10 @@ pub async fn serve(
         let (open, connection) = (limit.open.clone(), all.add());
         let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(tls.config()));
         let peer = Peer {
-            address: PeerAddress(peer.ip()),
+            address: Some(peer.ip()),
             names: None,
         };
-        let serving = serve_connection(stream, peer, acceptor, api, connection, graceful.watcher());
+        let serving = serve_connection(stream, peer, acceptor, api, connection);
         open.inc();
         tokio::spawn(async move {
             serving.await;
@@ -116,17 +115,11 @@ pub async fn serve(
         });
     }
     drop(listener);
-    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+    all.stop();
+    let all_places = places.acquire_many(u32::try_from(limit.most).unwrap_or(u32::MAX));
+    if tokio::time::timeout(grace, all_places).await.is_err() {
         warn!("some requests did not finish in time");
     }
-}
-
-/// What a connection tells about the client.
-#[derive(Clone, Debug)]
-struct Peer {
-    address: PeerAddress,
-    /// Of its certificate.
-    names: Option<PeerNames>,
 }
 
 /// Serves one connection until it ends, or is closed for another one.
@@ -136,22 +129,21 @@ async fn serve_connection(
     tls: Option<TlsAcceptor>,
     api: Api,
     watched: Arc<Connection>,
-    watcher: Watcher,
 ) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        return serve_http(PeerStream::new(stream, watched.clone()), peer, api, watched, watcher).await;
+        return serve_http(PeerStream::new(stream, watched.clone()), peer, api, watched).await;
     };
     let handshake = tokio::time::timeout(SILENCE, handshake(stream, tls, watched.clone()));
     let shaken = tokio::select! {
         biased;
         shaken = handshake => shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
-        () = watched.closed_for_another() => Err(io::Error::other("closed for another connection")),
+        notice = watched.notice(true) => Err(io::Error::other(notice.reason())),
     };
     match shaken {
         Ok(stream) => {
             peer.names = PeerNames::of(stream.get_ref().1.peer_certificates());
-            serve_http(stream, peer, api, watched, watcher).await;
+            serve_http(stream, peer, api, watched).await;
         }
         Err(error) => {
             debug!(%error, "TLS handshake failed");
@@ -183,31 +175,35 @@ async fn serve_http(
     peer: Peer,
     api: Api,
     watched: Arc<Connection>,
-    watcher: Watcher,
 ) {
     let io = TokioIo::new(stream);
     let answering = watched.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer.address);
-        if let Some(names) = &peer.names {
-            request.extensions_mut().insert(names.clone());
-        }
-        answer(api.clone(), answering.clone(), request)
-    });
+    let service = service_fn(move |request| answer(&api, &answering, &peer, request));
     let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(SILENCE)
-        .max_headers(MOST_HEADERS)
-        .max_buf_size(MOST_HEAD);
-    let connection = watcher.watch(builder.serve_connection(io, service));
-    tokio::select! {
-        // First, so that a request that has just arrived is not cut off.
-        biased;
-        ended = connection => if let Err(error) = ended {
-            debug!(%error, "connection ended");
-        },
-        () = watched.closed_for_another() => debug!("connection closed for another one"),
+    builder.max_headers(MOST_HEADERS).max_buf_size(MOST_HEAD);
+    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut is_last = false;
+    loop {
+        tokio::select! {
+            // First, so that a request that has just arrived is not cut off.
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(%error, "connection ended");
+                }
+                break;
+            }
+            notice = watched.notice(is_last) => match notice {
+                Notice::LastRequest => {
+                    is_last = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                Notice::Close | Notice::Silent => {
+                    debug!("connection closed: {}", notice.reason());
+                    break;
+                }
+            },
+        }
     }
     watched.leave();
 }
@@ -229,23 +225,41 @@ async fn place(places: &Arc<Semaphore>, all: &Connections) -> OwnedSemaphorePerm
     place
 }
 
-/// Answers a request if it is a poll, or if there is room for other requests.
-async fn answer(
-    mut api: Api,
-    connection: Arc<Connection>,
-    request: Request<Incoming>,
-) -> Result<Response<ReplyBody>, std::convert::Infallible> {
-    let Some(in_progress) = connection.begin(comes_first(request.uri().path())) else {
+type Answered = Result<Response<ReplyBody>, Infallible>;
+
+/// Answers a request if it is a poll, or if there is room for other requests. Polls are answered at once. They copy nothing that
+/// connections share: counting references would make the threads wait for each other.
+fn answer(
+    api: &Api,
+    connection: &Arc<Connection>,
+    peer: &Peer,
+    mut request: Request<Incoming>,
+) -> Either<Ready<Answered>, BoxFuture<'static, Answered>> {
+    let started = Instant::now();
+    let Some(in_progress) = connection.begin(comes_first(request.uri().path()), started) else {
         let detail = "too many requests other than polls are in progress: try again later";
-        let mut response = Problem::unavailable(detail).into_response();
+        let mut response = Problem::unavailable(detail).response();
         response.headers_mut().insert(CONNECTION, CLOSE);
-        return Ok(response.map(|body| ReplyBody::new(body, None)));
+        return Either::Left(ready(Ok(response.map(|body| ReplyBody::whole(body, None)))));
     };
-    let mut response = api.call(request).await?;
-    if connection.is_crowded() {
-        response.headers_mut().insert(CONNECTION, CLOSE);
+    if let Some(mut response) = api.poll(&request, peer, started) {
+        if connection.is_crowded() {
+            response.headers_mut().insert(CONNECTION, CLOSE);
+        }
+        let in_progress = in_progress.at_once();
+        return Either::Left(ready(
+            Ok(response.map(|body| ReplyBody::whole(body, Some(in_progress)))),
+        ));
     }
-    Ok(response.map(|body| ReplyBody::new(body, Some(in_progress))))
+    request.extensions_mut().insert(peer.clone());
+    let (mut api, connection) = (api.clone(), connection.clone());
+    Either::Right(Box::pin(async move {
+        let mut response = api.call(request).await?;
+        if connection.is_crowded() {
+            response.headers_mut().insert(CONNECTION, CLOSE);
+        }
+        Ok(response.map(|body| ReplyBody::new(body, in_progress)))
+    }))
 }
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");

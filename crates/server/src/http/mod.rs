@@ -7,6 +7,7 @@ pub mod changes;
 pub mod client_address;
 pub mod clusters;
 mod connections;
+pub mod dashboard;
 pub mod evidence;
 pub mod identities;
 pub mod kinds;
@@ -37,10 +38,10 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::{Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::FromRef;
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
@@ -50,6 +51,7 @@ use futures_util::future::Either;
 use tokio::sync::{Semaphore, watch};
 use tower::Service;
 
+use self::client_address::Peer;
 use self::problem::Problem;
 use self::request::Bodies;
 use crate::app::App;
@@ -78,14 +80,16 @@ pub struct Api {
 
 impl Api {
     pub fn new(app: Arc<App>) -> Api {
-        Api {
-            rest: routes::router(Http {
-                app: app.clone(),
-                bodies: Arc::default(),
-                openapi: Arc::default(),
-            }),
-            app: Some(app),
-        }
+        let http = Http {
+            app: app.clone(),
+            bodies: Arc::default(),
+            openapi: Arc::default(),
+        };
+        let rest = match app.ui {
+            true => dashboard::router(&http).merge(routes::router(http)),
+            false => routes::router(http),
+        };
+        Api { rest, app: Some(app) }
     }
 
     /// The service while the fleet is being loaded: alive, not ready. Other requests wait a moment for the real service, which is
@@ -118,6 +122,14 @@ impl Api {
     }
 }
 
+impl Api {
+    /// The answer to a poll, which needs no wait. None: it is another request. `started`: when it arrived.
+    fn poll<B>(&self, request: &Request<B>, peer: &Peer, started: Instant) -> Option<axum::http::Response<Bytes>> {
+        let app = self.app.as_ref()?;
+        poll::is_poll(request.uri().path()).then(|| poll::answer(app, request, peer, started))
+    }
+}
+
 /// How long a request waits for the fleet to be loaded.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -139,9 +151,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match &self.app {
-            Some(app) if poll::is_poll(request.uri().path()) => Either::Left(ready(Ok(poll::answer(app, &request)))),
-            _ => Either::Right(self.rest.call(request)),
+        match self.poll(&request, Peer::of(request.extensions()), Instant::now()) {
+            Some(response) => Either::Left(ready(Ok(response.map(Body::from)))),
+            None => Either::Right(self.rest.call(request)),
         }
     }
 }

@@ -6,23 +6,23 @@ use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use axum::http::{Extensions, HeaderMap, Method};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fleet::Fleet;
 use fleet::identity::{IDENTITIES, Token, TokenId};
 use fleet::log::Author;
 use tracing::{debug, info};
 
-use super::client_address::client_address;
+use super::client_address::{Peer, client_address};
 use super::poll::PREFIX;
 use super::problem::{Problem, Reported};
-use super::tls::PeerNames;
 use super::{Http, routes};
 use crate::app::App;
 use crate::auth::oidc::Refused;
-use crate::auth::{Actor, Right, Unknown};
+use crate::auth::{Actor, Known, Right, Unknown};
 use crate::metrics::{ReasonLabels, RequestLabels};
 
 pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -44,7 +44,7 @@ pub async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Ne
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let uri = request.uri().clone();
-    let client = client_address(request.extensions(), request.headers(), &app.trusted_proxies);
+    let client = client_address(Peer::of(request.extensions()), request.headers(), &app.trusted_proxies);
     request.extensions_mut().insert(RequestId(id.clone()));
 
     let mut response = next.run(request).await;
@@ -109,7 +109,7 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
 pub async fn authenticate(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let needed = routes::right(route.map_or("", MatchedPath::as_str), request.method());
-    let actor = authorize_patiently(&http.app, request.headers(), request.extensions(), needed);
+    let actor = authorize_patiently(&http.app, request.headers(), Peer::of(request.extensions()), needed);
     let actor = match actor.await {
         Ok(actor) => actor,
         Err(problem) => return problem.into_response(),
@@ -130,49 +130,60 @@ pub async fn authenticate(State(http): State<Http>, mut request: Request, next: 
 }
 
 /// The actor whose token the request has, if the token has the right. A JWT with a key that is not known does not wait for the key.
-pub fn authorize(app: &App, headers: &HeaderMap, extensions: &Extensions, needed: Right) -> Result<Actor, Problem> {
-    judge(app, headers, extensions, needed, identify(app, headers, extensions))
+pub fn authorize(app: &App, headers: &HeaderMap, peer: &Peer, needed: Right) -> Result<Actor, Problem> {
+    authorize_by(app, &app.engine.peek(), headers, peer, needed).map(Known::into_actor)
+}
+
+/// The same by the identities of a snapshot, for one who also answers from it.
+pub fn authorize_by<'a>(
+    app: &App,
+    fleet: &'a Fleet,
+    headers: &HeaderMap,
+    peer: &Peer,
+    needed: Right,
+) -> Result<Known<'a>, Problem> {
+    let known = identify(app, fleet, headers, peer);
+    judge(app, fleet, headers, peer, needed, known)
 }
 
 /// The same, and waits for the keys of the issuer of a JWT if that can help.
-pub async fn authorize_patiently(
-    app: &App,
-    headers: &HeaderMap,
-    extensions: &Extensions,
-    needed: Right,
-) -> Result<Actor, Problem> {
-    let mut known = identify(app, headers, extensions);
-    if known.as_ref().is_err_and(Unknown::needs_keys)
-        && let Some(oidc) = &app.oidc
+pub async fn authorize_patiently(app: &App, headers: &HeaderMap, peer: &Peer, needed: Right) -> Result<Actor, Problem> {
+    {
+        let fleet = app.engine.peek();
+        let known = identify(app, &fleet, headers, peer);
+        if !known.as_ref().is_err_and(Unknown::needs_keys) {
+            return judge(app, &fleet, headers, peer, needed, known).map(Known::into_actor);
+        }
+    }
+    if let Some(oidc) = &app.oidc
         && let Some(token) = headers.get(AUTHORIZATION).and_then(token)
     {
         oidc.wait_for_keys(&token).await;
-        known = identify(app, headers, extensions);
     }
-    judge(app, headers, extensions, needed, known)
+    authorize(app, headers, peer, needed)
 }
 
 /// Who makes a request.
-fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Actor, Unknown> {
-    let fleet = app.engine.peek();
+fn identify<'a>(app: &App, fleet: &'a Fleet, headers: &HeaderMap, peer: &Peer) -> Result<Known<'a>, Unknown> {
     let token = headers
         .get(AUTHORIZATION)
         .map(|header| token(header).ok_or(Unknown::Missing));
-    match (token, extensions.get::<PeerNames>()) {
-        (Some(token), _) => Actor::of_token(&app.environment, app.oidc.as_deref(), &fleet, &token?),
-        (None, Some(PeerNames(names))) => Actor::of_names(&fleet, names),
+    match (token, &peer.names) {
+        (Some(token), _) => Known::of_token(&app.environment, app.oidc.as_deref(), fleet, &token?),
+        (None, Some(names)) => Actor::of_names(fleet, &names.0).map(Known::Other),
         (None, None) => Err(Unknown::Missing),
     }
 }
 
 /// Counts and answers callers that are not known, or may not do what they ask for.
-fn judge(
+fn judge<'a>(
     app: &App,
+    fleet: &Fleet,
     headers: &HeaderMap,
-    extensions: &Extensions,
+    peer: &Peer,
     needed: Right,
-    known: Result<Actor, Unknown>,
-) -> Result<Actor, Problem> {
+    known: Result<Known<'a>, Unknown>,
+) -> Result<Known<'a>, Problem> {
     let count = |reason| {
         app.metrics
             .authentication_failures
@@ -181,9 +192,7 @@ fn judge(
     };
     match known {
         // The caller may be an identity that cannot be read.
-        Err(Unknown::Invalid | Unknown::Unclaimed(_)) if app.engine.peek().is_damaged(IDENTITIES) => {
-            Err(Problem::damaged())
-        }
+        Err(Unknown::Invalid | Unknown::Unclaimed(_)) if fleet.is_damaged(IDENTITIES) => Err(Problem::damaged()),
         // A machine that registers learns that its join identity has ended, and not that its token may be wrong.
         Err(Unknown::Expired) if needed == Right::Register => {
             count("expired");
@@ -202,23 +211,29 @@ fn judge(
             let token = headers.get(AUTHORIZATION).filter(|_| unknown.label() == "expired");
             let token = token.and_then(self::token);
             let token = token.map(|token| TokenId::of(&Token::digest_of(&token)));
-            let address = client_address(extensions, headers, &app.trusted_proxies);
+            let address = client_address(peer, headers, &app.trusted_proxies);
             Err(match app.failures.count(address, token) {
                 None => Problem::unauthorized(unknown.detail()),
                 Some(wait) => Problem::too_many_failures(wait),
             })
         }
-        Ok(actor) if !needed.allows(actor.role) => {
+        Ok(known) if !needed.allows(known.role()) => {
             count("forbidden");
-            Err(Problem::forbidden(actor.role, needed).of(&actor))
+            Err(Problem::forbidden(known.role(), needed).of(&known.into_actor()))
         }
-        Ok(actor) => Ok(actor),
+        Ok(known) => Ok(known),
     }
 }
 
 /// The token of an `Authorization` header: a bearer, or the password of basic authentication, which is all that some clients can
 /// send. The user name does not count.
 fn token(value: &HeaderValue) -> Option<Cow<'_, [u8]>> {
+    // What Flux sends.
+    if let Some(token) = value.as_bytes().strip_prefix(b"Bearer ")
+        && token.iter().all(u8::is_ascii_graphic)
+    {
+        return Some(token.into());
+    }
     let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") {

@@ -27,7 +27,7 @@ const MOST_MEMBERS: usize = 1000;
 /// Writes a plan. Its clusters are written one by one: it may have all clusters of the fleet.
 pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     let losing = plan.effect.clusters.iter().filter(|cluster| cluster.loses());
-    let losing: Vec<&str> = losing.map(|cluster| &*cluster.id).collect();
+    let losing: Vec<&str> = losing.map(|cluster| &**cluster.id()).collect();
     let removals = json!({
         "count": plan.removals.count,
         "window": plan.removals.window,
@@ -151,9 +151,9 @@ impl<'a> Totals<'a> {
             ..Totals::default()
         };
         for cluster in &effect.clusters {
-            *totals.by_environment.entry(&cluster.environment).or_default() += 1;
+            *totals.by_environment.entry(cluster.environment()).or_default() += 1;
             totals.warnings += cluster.warnings.len();
-            for (path, list) in &cluster.inputs {
+            for (path, list) in &*cluster.inputs {
                 let sums = totals.by_kind.entry(path).or_default();
                 sums.clusters += 1;
                 sums.added += list.added.len();
@@ -195,7 +195,7 @@ fn warnings(effect: &Effect) -> Value {
     let of_clusters = effect.clusters.iter().flat_map(|cluster| {
         let warnings = cluster.warnings.iter();
         warnings.map(|warning| {
-            json!({"cluster": &*cluster.id, "kind": warning.kind, "id": warning.id, "detail": warning.detail})
+            json!({"cluster": &**cluster.id(), "kind": warning.kind, "id": warning.id, "detail": warning.detail})
         })
     });
     own.chain(of_clusters).take(MOST_WARNINGS).collect()

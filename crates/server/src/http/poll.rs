@@ -7,20 +7,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{
     CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, USER_AGENT, VARY,
 };
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use axum::response::IntoResponse;
 use fleet::Fleet;
 use fleet::inputs::{Form, Reply};
 use fleet::refusal::quote;
-use fleet::snapshot::{Cluster, Named, Poll};
+use fleet::snapshot::{Named, Poll, Visit};
 use percent_encoding::percent_decode_str;
 
-use super::client_address::client_address;
+use super::client_address::{Peer, client_address};
 use super::negotiate::{names_tag, tag, wants_gzip};
 use super::observe::{self, REQUEST_ID};
 use super::problem::Problem;
@@ -28,31 +28,33 @@ use super::request::Query;
 use crate::app::App;
 use crate::app::cluster_list::ClusterQuery;
 use crate::app::status::{self, PollSeen};
-use crate::auth::{Actor, Right};
-use crate::metrics::{PollLabels, ReasonLabels};
+use crate::auth::{Known, Right};
+use crate::metrics::ReasonLabels;
 
 /// The paths of polls.
 pub const PREFIX: &str = "/api/v2/flux/clusters/";
-/// With more connections than this, those of Flux are closed after the reply: it opens one per poll and leaves it idle.
-const CROWDED: i64 = 1024;
+/// With more connections than this, those of Flux are closed after the reply: it opens one per poll and leaves it idle. A thousand open pages, with
+/// two connections each, are no reason.
+const CROWDED: i64 = 4096;
 
 /// What clusters send, or wait for, under the same prefix. No kind may have these paths.
 pub const EVIDENCE: [&str; 3] = ["events", "report", "changed"];
 
 /// Whether a path is that of a poll.
 pub fn is_poll(path: &str) -> bool {
-    let last = || path.rsplit('/').next().unwrap_or_default();
-    path.starts_with(PREFIX) && !EVIDENCE.contains(&last())
+    let is_last = |name: &&str| path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
+    path.starts_with(PREFIX) && !EVIDENCE.iter().any(is_last)
 }
 
-/// Answers everything under [`PREFIX`], but what clusters send.
-pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
-    let started = Instant::now();
+/// Answers everything under [`PREFIX`], but what clusters send. `started`: when the request arrived.
+pub fn answer<B>(app: &App, request: &Request<B>, peer: &Peer, started: Instant) -> Response<Bytes> {
     let headers = request.headers();
-    let actor = observe::authorize(app, headers, request.extensions(), Right::Poll);
+    // One snapshot for the token and the reply.
+    let fleet = app.engine.peek();
+    let actor = observe::authorize_by(app, &fleet, headers, peer, Right::Poll);
     let (kind, outcome) = match (&actor, request.method()) {
         (Err(problem), _) => (Cow::Borrowed("none"), Err(problem.clone())),
-        (Ok(actor), &Method::GET | &Method::HEAD) => find(app, actor, request),
+        (Ok(actor), &Method::GET | &Method::HEAD) => find(app, &fleet, actor, request),
         (Ok(_), method) => (
             Cow::Borrowed("none"),
             Err(Problem::method_not_allowed(method, "GET, HEAD")),
@@ -60,23 +62,24 @@ pub fn answer<B>(app: &App, request: &Request<B>) -> Response {
     };
     // Only a refused poll gets a new id: an accepted one is logged at debug level.
     let refused = outcome.is_err().then(|| observe::request_id(headers));
-    let mut response = outcome.map_or_else(Problem::into_response, |found| reply(headers, &found));
+    let mut response = outcome.map_or_else(Problem::response, |found| reply(headers, found));
     if let Some(id) = &refused {
         response.headers_mut().insert(REQUEST_ID.clone(), id.clone());
     }
-    if app.metrics.connections.get() > CROWDED && is_flux(headers) {
+    if app.metrics.connections.get() > CROWDED && headers.get(USER_AGENT).is_some_and(is_flux) {
         response
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let actor: &dyn Display = match &actor {
-        Ok(actor) => &actor.name,
+        Ok(actor) => actor,
         Err(problem) => &problem.actor().unwrap_or("-"),
     };
-    let client = || client_address(request.extensions(), headers, &app.trusted_proxies);
+    let client = || client_address(peer, headers, &app.trusted_proxies);
     let refused = refused.map(|id| (id, client()));
-    log(request, response.status(), started.elapsed(), refused, actor);
-    count(app, kind.into_owned(), response.status(), started.elapsed());
+    let elapsed = started.elapsed();
+    log(request, response.status(), elapsed, refused, actor);
+    app.metrics.polls.count(&kind, response.status(), elapsed);
     response
 }
 
@@ -100,7 +103,12 @@ fn log<B>(
 }
 
 /// Finds the reply, and the metric label of its path. Unknown paths share one label, so that callers cannot create new ones.
-fn find<'a, B>(app: &App, actor: &Actor, request: &'a Request<B>) -> (Cow<'a, str>, Result<Reply, Problem>) {
+fn find<'a, B>(
+    app: &App,
+    fleet: &Fleet,
+    actor: &Known<'_>,
+    request: &'a Request<B>,
+) -> (Cow<'a, str>, Result<Reply, Problem>) {
     let uri = request.uri();
     let unknown = || {
         (
@@ -108,20 +116,16 @@ fn find<'a, B>(app: &App, actor: &Actor, request: &'a Request<B>) -> (Cow<'a, st
             Err(Problem::not_found(format!("there is nothing at {}", quote(uri.path())))),
         )
     };
-    let segments = uri.path().strip_prefix(PREFIX).and_then(|rest| rest.split_once('/'));
-    let Some((dns, path)) = segments.filter(|(_, path)| !path.contains('/')) else {
+    let segments = uri.path().strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('/'));
+    let Some((dns, path)) = segments.filter(|(dns, _)| !has(dns, b'/')) else {
         return unknown();
     };
-    let (Ok(dns), Ok(path)) = (
-        percent_decode_str(dns).decode_utf8(),
-        percent_decode_str(path).decode_utf8(),
-    ) else {
+    let (Some(dns), Some(path)) = (decoded(dns), decoded(path)) else {
         return (
             Cow::Borrowed("none"),
             Err(Problem::bad_request("the path is not UTF-8")),
         );
     };
-    let fleet = app.engine.peek();
     let named = fleet.named(&dns);
     if let Err(problem) = may_poll(app, &named, actor) {
         let labels = ReasonLabels { reason: "forbidden" };
@@ -132,9 +136,25 @@ fn find<'a, B>(app: &App, actor: &Actor, request: &'a Request<B>) -> (Cow<'a, st
         Ok(form) => form,
         Err(problem) => return (Cow::Borrowed("none"), Err(problem)),
     };
-    match named.poll(&path, form) {
+    let agent = own_agent(actor, request);
+    let visit = agent.map(|agent| Visit {
+        by: app.evidence.visitor(agent),
+        at: status::now(),
+        revision: fleet.revision(),
+    });
+    let (poll, is_noted) = named.visit(&path, form, visit);
+    match poll {
         Poll::Reply(reply) => {
-            note(app, actor, request, &fleet, named.cluster(), &path, &reply);
+            if let (Some(agent), Some(visit), Some(cluster), false) = (agent, visit, named.cluster(), is_noted) {
+                let poll = PollSeen {
+                    path: &path,
+                    digest: reply.plain,
+                    revision: visit.revision,
+                    at: visit.at,
+                    agent,
+                };
+                app.evidence.poll(cluster, poll);
+            }
             (path, Ok(reply))
         }
         Poll::UnknownCluster => (
@@ -153,34 +173,29 @@ fn find<'a, B>(app: &App, actor: &Actor, request: &'a Request<B>) -> (Cow<'a, st
     }
 }
 
-fn is_flux(headers: &HeaderMap) -> bool {
-    let agent = headers.get(USER_AGENT);
-    agent.is_some_and(|agent| agent.as_bytes().starts_with(b"flux-operator/"))
+/// A segment of a path without its escapes. None: it is not UTF-8.
+fn decoded(segment: &str) -> Option<Cow<'_, str>> {
+    match has(segment, b'%') {
+        true => percent_decode_str(segment).decode_utf8().ok(),
+        false => Some(Cow::Borrowed(segment)),
+    }
 }
 
-/// Notes what a cluster was told, if the cluster itself polled: by its token, or as Flux does where tokens are shared.
-fn note<B>(
-    app: &App,
-    actor: &Actor,
-    request: &Request<B>,
-    fleet: &Fleet,
-    cluster: Option<&Arc<Cluster>>,
-    path: &str,
-    reply: &Reply,
-) {
-    let headers = request.headers();
-    let is_its_own = actor.cluster().is_some() || is_flux(headers);
-    if let Some(cluster) = cluster.filter(|_| is_its_own && request.method() == Method::GET) {
-        let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
-        let poll = PollSeen {
-            path,
-            digest: reply.plain,
-            revision: fleet.revision(),
-            at: status::now(),
-            agent: agent.unwrap_or_default(),
-        };
-        app.evidence.poll(&cluster.document().id, poll);
-    }
+/// Whether a byte is in a text. Counts, because that is done many bytes at a time.
+fn has(text: &str, wanted: u8) -> bool {
+    text.bytes().filter(|byte| *byte == wanted).count() > 0
+}
+
+fn is_flux(agent: &HeaderValue) -> bool {
+    agent.as_bytes().starts_with(b"flux-operator/")
+}
+
+/// The program that polls, if the cluster itself does: by its token, or as Flux does where tokens are shared.
+fn own_agent<'a, B>(actor: &Known<'_>, request: &'a Request<B>) -> Option<&'a str> {
+    let agent = request.headers().get(USER_AGENT);
+    let is_its_own = actor.cluster().is_some() || agent.is_some_and(is_flux);
+    let text = || agent.and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    (is_its_own && request.method() == Method::GET).then(text)
 }
 
 /// The form that a query asks for, by `marked`. Other parameters are ignored.
@@ -210,7 +225,7 @@ fn form(query: Option<&str>) -> Result<Form, Problem> {
 }
 
 /// A cluster polls its own paths, under the DNS name that it has or was decommissioned with. Others poll unless SHARED_POLLS is off.
-fn may_poll(app: &App, named: &Named<'_>, actor: &Actor) -> Result<(), Problem> {
+fn may_poll(app: &App, named: &Named<'_>, actor: &Known<'_>) -> Result<(), Problem> {
     match actor.cluster() {
         Some(own) if named.is_of(own) => Ok(()),
         Some(_) => Err(Problem::not_its_cluster("a cluster may poll its own paths only")),
@@ -222,13 +237,15 @@ fn may_poll(app: &App, named: &Named<'_>, actor: &Actor) -> Result<(), Problem> 
 }
 
 /// `GET /api/v2/flux/clusters`: the list of clusters, for provisioners.
-pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
+pub async fn clusters(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> axum::response::Response {
     let started = Instant::now();
     let response = match list(&app, &uri).await {
-        Ok(found) => reply(&headers, &found),
+        Ok(found) => reply(&headers, found).map(Body::from),
         Err(problem) => problem.into_response(),
     };
-    count(&app, "clusters".to_owned(), response.status(), started.elapsed());
+    app.metrics
+        .polls
+        .count("clusters", response.status(), started.elapsed());
     response
 }
 
@@ -243,12 +260,6 @@ async fn list(app: &Arc<App>, uri: &Uri) -> Result<Reply, Problem> {
     Ok(app.cluster_list(wanted).await?)
 }
 
-fn count(app: &App, kind: String, status: StatusCode, elapsed: Duration) {
-    let status = status.as_u16();
-    app.metrics.polls.get_or_create(&PollLabels { kind, status }).inc();
-    app.metrics.poll_seconds.observe(elapsed.as_secs_f64());
-}
-
 /// `i/n`: part `i` of `n`, counted from 0.
 fn shard(text: &str) -> Result<(u32, u32), Problem> {
     let parsed = text
@@ -261,18 +272,21 @@ fn shard(text: &str) -> Result<(u32, u32), Problem> {
 }
 
 /// A reply in an encoding that the client accepts, or 304 if it has this version.
-fn reply(headers: &HeaderMap, reply: &Reply) -> Response {
+fn reply(headers: &HeaderMap, reply: Reply) -> Response<Bytes> {
     let gzip = wants_gzip(headers);
     let tag = tag(reply.etag, gzip);
     let known = headers
         .get_all(IF_NONE_MATCH)
         .iter()
         .any(|value| names_tag(value, &tag));
-    let mut response = match (known, gzip) {
-        (true, _) => StatusCode::NOT_MODIFIED.into_response(),
-        (false, true) => Response::new(Body::from(reply.gzip.clone())),
-        (false, false) => Response::new(Body::from(reply.identity())),
-    };
+    let mut response = Response::new(match (known, gzip) {
+        (true, _) => Bytes::new(),
+        (false, true) => reply.gzip,
+        (false, false) => reply.identity(),
+    });
+    if known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
     let out = response.headers_mut();
     if !known {
         out.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

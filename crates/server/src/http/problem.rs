@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, Response, StatusCode};
+use axum::response::IntoResponse;
 use fleet::guard::GuardLimit;
 use fleet::identity::Role;
 use fleet::inputs::Breach;
@@ -333,9 +334,16 @@ impl<'a> Wire<'a> {
 }
 
 impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+    fn into_response(self) -> axum::response::Response {
+        self.response().map(Body::from)
+    }
+}
+
+impl Problem {
+    pub fn response(self) -> Response<Bytes> {
         let body = serde_json::to_vec(&Wire::of(&self)).unwrap_or_default();
-        let mut response = (self.status, body).into_response();
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some((name, value)) = self.header

@@ -9,6 +9,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use fleet::kind::{Kind, Kinds, name_record};
 use fleet::refusal::quote;
 
+use super::client_address::Peer;
 use super::openapi::describe::{self, Operation};
 use super::problem::Problem;
 use super::{
@@ -155,6 +156,9 @@ pub static ROUTES: &[Route] = &[
 
     every(Get, "/status", READ, |m| on(m, status::list), Once(describe::status::list)),
     every(Get, "/status/stream", READ, |m| on(m, status_stream::stream), Once(describe::status::stream)),
+    every(Get, "/status/map", READ, |m| on(m, status::map), Once(describe::status::map)),
+    every(Get, "/status/versions", READ, |m| on(m, status::versions), Once(describe::status::versions)),
+    every(Get, "/status/labels", READ, |m| on(m, status::labels), Once(describe::status::labels)),
     every(Get, "/status/causes", READ, |m| on(m, status::causes), Once(describe::status::causes)),
     crud(Get, "/clusters/{id}/status", READ, |m| on(m, status::cluster), Once(describe::status::cluster)),
     crud(Get, "/revisions/{revision}/status", READ, |m| on(m, status::revision), Once(describe::status::revision)),
@@ -246,8 +250,23 @@ impl Route {
 
 /// Everything but polls.
 pub fn router(http: Http) -> Router {
+    let routes = served(http.app.mode);
+    router_of(http, routes)
+}
+
+/// The API that the dashboard is a client of: on a read-only server, all that readers may read, which its own routes do not show. Nobody
+/// administers there, whatever their token may do elsewhere.
+pub fn for_dashboard(http: Http) -> Router {
+    let is_read =
+        |route: &Route| matches!(route.right, None | Some(Right::Known | Right::Read)) && route.method == Verb::Get;
+    let reads_only = http.app.mode == Mode::ReadOnly;
+    let routes = ROUTES.iter().filter(move |route| !reads_only || is_read(route));
+    router_of(http, routes)
+}
+
+fn router_of(http: Http, routes: impl Iterator<Item = &'static Route>) -> Router {
     let (mut public, mut protected) = (Router::new(), Router::new());
-    for route in served(http.app.mode) {
+    for route in routes {
         let Some(handler) = route.handler else { continue };
         let methods = handler(route.method.filter());
         match route.right {
@@ -307,8 +326,8 @@ async fn not_allowed(
 async fn unknown_path(State(http): State<Http>, request: Request) -> Problem {
     let refused = match http.app.mode {
         Mode::Crud => {
-            let (headers, extensions) = (request.headers(), request.extensions());
-            let actor = observe::authorize_patiently(&http.app, headers, extensions, Right::Read);
+            let (headers, peer) = (request.headers(), Peer::of(request.extensions()));
+            let actor = observe::authorize_patiently(&http.app, headers, peer, Right::Read);
             actor.await.err()
         }
         Mode::ReadOnly => None,

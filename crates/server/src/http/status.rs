@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{Path, State};
 use fleet::document::Etag;
@@ -17,7 +18,10 @@ use super::problem::Problem;
 use super::request::{Page, Query};
 use super::respond::{REVISION, Reply, TOTAL};
 use crate::app::App;
-use crate::app::status::{Cause, Counts, Missing, RevisionQuery, Row, StatusQuery, Summary, now};
+use crate::app::status::{
+    Cause, Counts, ENVIRONMENT, MapQuery, Missing, Place, RevisionQuery, Row, StatusQuery, Summary, now,
+};
+use crate::app::versions::{HolderQuery, VersionQuery};
 
 /// How many clusters a page has by default.
 pub const USUAL: u64 = 100;
@@ -29,17 +33,21 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let offset = query.number("offset", 0)?.unwrap_or_default();
     let wanted = StatusQuery {
         selector: query.take("selector")?,
+        search: query.take("search")?,
         states: states(&mut query)?,
         kind: query.take("kind")?,
         component: query.take("component")?,
+        reason: query.take("reason")?,
+        version: query.take("version")?,
         page: Page {
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             offset: usize::try_from(offset).unwrap_or(usize::MAX),
         },
     };
-    query.end("selector, state, kind, component, limit, offset")?;
+    query.end("selector, search, state, kind, component, reason, version, limit, offset")?;
+    let asked = Instant::now();
     let show = move |app: &App, out: &mut Writer| {
-        let overview = app.overview(&out.turn, &wanted)?;
+        let overview = app.overview(&out.turn, &wanted, asked)?;
         out.headers.insert(REVISION.clone(), overview.summary.revision.0.into());
         out.headers.insert(TOTAL.clone(), overview.total.into());
         let opening = serde_json::to_string(&WireSummary::of(&overview.summary)).map_err(|_| Problem::internal())?;
@@ -71,7 +79,7 @@ pub struct WireSummary<'a> {
     at: String,
     revision: Revision,
     counts: Counts,
-    by_environment: &'a BTreeMap<Box<str>, Counts>,
+    by_environment: &'a BTreeMap<Arc<str>, Counts>,
 }
 
 impl<'a> WireSummary<'a> {
@@ -89,7 +97,8 @@ fn row(row: &Row) -> Value {
     let head = row.cluster.head();
     let mut shown = json!({
         "id": row.cluster.document().id, "dns": head.dns, "environment": head.environment, "state": row.state,
-        "since": time(row.since), "last_poll": time(row.last_poll),
+        "since": time(row.since), "last_poll": time(row.last_poll), "told": row.told.as_ref().map(|told| told.revision),
+        "agent": row.told.as_ref().map(|told| &*told.agent),
     });
     if let Some(status) = &row.input {
         shown["input"] = input(status);
@@ -111,7 +120,7 @@ pub async fn cluster(State(app): State<Arc<App>>, Path(id): Path<String>, caller
     let show = move |app: &App, out: &mut Writer| {
         let (cluster, status) = app.cluster_status(&id)?;
         let head = cluster.head();
-        let evidence = app.evidence.get(&cluster.document().id);
+        let evidence = app.evidence.get(&app.fleet(), &cluster);
         out.json(&json!({
             "at": now().to_string(), "id": cluster.document().id, "dns": head.dns, "environment": head.environment, "state": status.state,
             "since": time(status.since), "last_poll": time(status.last_poll), "heard": time(evidence.heard()),
@@ -198,13 +207,106 @@ fn missing(missing: &Missing) -> Value {
     shown
 }
 
+/// `GET /status/map`
+pub async fn map(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let wanted = MapQuery {
+        selector: query.take("selector")?,
+        search: query.take("search")?,
+        by: query.take("by")?.unwrap_or_else(|| ENVIRONMENT.to_owned()),
+    };
+    let (group, at) = (query.take("group")?, query.number("place", 0)?);
+    let revision = query.number("revision", 0)?.map(Revision);
+    query.end("selector, search, by, group, place, revision")?;
+    let place = match (group, at) {
+        (None, None) if revision.is_none() => None,
+        (group, Some(at)) => Some(Place {
+            group,
+            at: usize::try_from(at).unwrap_or(usize::MAX),
+            revision,
+        }),
+        (_, None) => {
+            return Err(Problem::bad_request(
+                "group and revision need place: that of a cluster in the group",
+            ));
+        }
+    };
+    let asked = Instant::now();
+    let show = move |app: &App, out: &mut Writer| match &place {
+        Some(place) => {
+            let found = app.at_place(&out.turn, &wanted, place)?;
+            let head = found.head();
+            out.json(&json!({"id": found.document().id, "dns": head.dns, "environment": head.environment}))
+        }
+        None => {
+            let map = app.map(&out.turn, &wanted, asked)?;
+            out.headers.insert(REVISION.clone(), map.revision.0.into());
+            out.json(&*map)
+        }
+    };
+    respond(&app, caller.class(), show).await
+}
+
+/// `GET /status/versions`
+pub async fn versions(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    let mut query = caller.query()?;
+    let of = VersionQuery {
+        kind: query.take("kind")?,
+        selector: query.take("selector")?,
+        search: query.take("search")?,
+    };
+    let (component, version) = (query.take("component")?, query.take("version")?);
+    let limit = query.number("limit", 0)?;
+    let offset = query.number("offset", 0)?;
+    query.end("kind, selector, search, component, version, limit, offset")?;
+    let Some(component) = component else {
+        if version.is_some() || limit.is_some() || offset.is_some() {
+            return Err(Problem::bad_request(
+                "version, limit and offset need component: the id of a definition",
+            ));
+        }
+        let show = move |app: &App, out: &mut Writer| {
+            let versions = app.versions(&out.turn, &of)?;
+            out.headers.insert(REVISION.clone(), versions.revision.0.into());
+            out.json(&*versions)
+        };
+        return respond(&app, caller.class(), show).await;
+    };
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let wanted = HolderQuery {
+        of,
+        component,
+        version,
+        page: Page {
+            limit: size(limit.unwrap_or(USUAL)),
+            offset: size(offset.unwrap_or_default()),
+        },
+    };
+    let show = move |app: &App, out: &mut Writer| {
+        let (total, rows) = app.holders(&out.turn, &wanted)?;
+        out.headers.insert(TOTAL.clone(), total.into());
+        out.json(&json!({"total": total, "clusters": rows}))
+    };
+    respond(&app, caller.class(), show).await
+}
+
+/// `GET /status/labels`
+pub async fn labels(State(app): State<Arc<App>>, caller: Caller) -> Reply {
+    caller.query()?.end("none")?;
+    respond(&app, caller.class(), |app, out| {
+        out.json(&json!({"labels": app.labels()}))
+    })
+    .await
+}
+
 /// `GET /status/causes`
 pub async fn causes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let mut query = caller.query()?;
     let selector = query.take("selector")?;
     query.end("selector")?;
+    let asked = Instant::now();
     let show = move |app: &App, out: &mut Writer| {
-        let causes = app.causes(&out.turn, selector.as_deref())?;
+        let causes = app.causes(&out.turn, &selector, asked)?;
         out.text(r#"{"causes":["#)?;
         out.list(causes.iter().map(cause))?;
         out.text("]}")

@@ -161,7 +161,10 @@ async fn read_only_mode_has_nothing_but_what_flux_and_probes_need() {
             "/ready",
             "/status",
             "/status/causes",
+            "/status/labels",
+            "/status/map",
             "/status/stream",
+            "/status/versions",
             "/whoami",
         ]
     );

@@ -85,8 +85,14 @@ async fn ask(app: &TestApp, id: &str, path: &str) -> Value {
 
 /// Polls, and reports what came of it.
 async fn report(app: &TestApp, id: &str, ready: bool) -> String {
-    let version = poll(app, id).await;
+    poll(app, id).await;
+    report_component(app, id, ready).await
+}
+
+/// Polls one path only, and reports what came of it.
+async fn report_component(app: &TestApp, id: &str, ready: bool) -> String {
     let input = ask(app, id, "platform-components").await["inputs"][0].clone();
+    let version = input["source"]["oci_tag"].as_str().unwrap().to_owned();
     let object = json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": "flux-system", "name": "app", "uid": "u",
         "resourceVersion": "7", "ready": ready, "reason": "UpgradeFailed", "message": "Helm says why", "version": version,
@@ -264,6 +270,82 @@ async fn until_wave(app: &TestApp, driver: &Driver, wave: &str) {
 }
 
 #[tokio::test]
+async fn a_wave_that_changes_nothing_does_not_soak() {
+    let app = setup().start().await;
+    let driver = Driver::default();
+    // `c5` is alone in the middle wave, and pins its version.
+    app.patch("/clusters/c5", &json!({"labels": {"ring": "pinned"}}))
+        .await
+        .expect(200);
+    let waves = json!([
+        {"name": "canary", "selector": "ring=canary"}, {"name": "pinned", "selector": "ring=pinned"}, {"name": "rest"},
+    ]);
+    let gate = json!({"told": "100%", "soak": "2s"});
+    app.post("/rollouts", &rollout(json!({"gate": gate, "waves": waves})))
+        .await
+        .expect(201);
+    look(&app, &driver).await;
+    poll(&app, "c0").await;
+    poll(&app, "c1").await;
+    until_wave(&app, &driver, "pinned").await;
+    // The soak of the first wave is over, and there is nothing new to soak.
+    look(&app, &driver).await;
+    assert_eq!(at(&app).await.1, "rest");
+}
+
+#[tokio::test]
+async fn a_failure_on_one_path_counts_before_the_other_path_was_polled() {
+    let app = setup().start().await;
+    let driver = Driver::default();
+    app.patch("/clusters/c0", &json!({"namespaces": [{"id": "extra"}]}))
+        .await
+        .expect(200);
+    report(&app, "c0", true).await;
+    let operations = json!([
+        {"op": "merge", "kind": "platform_components", "id": "app", "value": {"oci_tag": "v2"}},
+        {"op": "merge", "kind": "namespaces", "id": "extra", "value": {"labels": {"team": "a"}}},
+    ]);
+    let gate = json!({"converged": "50%", "failures": 0});
+    app.post("/rollouts", &rollout(json!({"operations": operations, "gate": gate})))
+        .await
+        .expect(201);
+    look(&app, &driver).await;
+    report(&app, "c1", true).await;
+    // `c0` has not polled its namespaces since.
+    assert_eq!(report_component(&app, "c0", false).await, "v2");
+    look(&app, &driver).await;
+    assert_eq!(
+        at(&app).await,
+        ("halted".into(), json!("canary")),
+        "{}",
+        status(&app).await
+    );
+}
+
+#[tokio::test]
+async fn a_definition_that_changes_under_a_patched_profile_changes_whom_the_rollout_affects() {
+    let app = setup().start().await;
+    let profile = json!({"id": "main", "priority": 1, "selector": "ring=main", "platform_components": [{"id": "app"}]});
+    app.post("/profiles", &profile).await.expect(201);
+    // It sets what the catalog has already: nobody is affected.
+    let value = json!({"platform_components": [{"id": "app", "oci_tag": "v1"}]});
+    let operations = json!([{"op": "merge", "kind": "profiles", "id": "main", "value": value}]);
+    app.post("/rollouts", &rollout(json!({"operations": operations})))
+        .await
+        .expect(201);
+    let affected = |status: &Value| status["waves"][1]["affected"].clone();
+    assert_eq!(affected(&status(&app).await), 0);
+    app.patch("/platform_components/app", &json!({"oci_tag": "v3"}))
+        .await
+        .expect(200);
+    assert_eq!(
+        affected(&status(&app).await),
+        3,
+        "c2 to c4 would go back to v1; c5 has its own version"
+    );
+}
+
+#[tokio::test]
 async fn a_deadline_halts() {
     let app = setup().start().await;
     let driver = Driver::default();
@@ -343,6 +425,11 @@ async fn a_freeze_in_the_middle_makes_a_rollout_wait_and_never_holds_back_a_stop
     let revision = app.revision();
     look(&app, &driver).await;
     assert_eq!(app.revision(), revision, "it is said once");
+    let waits = status(&app).await["waits"].clone();
+    assert!(
+        waits.as_str().unwrap_or_default().contains("freeze"),
+        "and shown as long as it holds: {waits}"
+    );
     act(&app, "promote").await.problem(409, "guarded");
     act(&app, "complete").await.problem(409, "guarded");
     act(&app, "pause").await.expect(200);
@@ -442,8 +529,8 @@ async fn removals_beyond_what_was_confirmed_halt() {
     assert_eq!(
         plan["rollouts"][0]["waves"],
         json!([
-            {"name": "canary", "approve": false, "members": 2, "affected": 2, "removals": 2},
-            {"name": "rest", "approve": false, "members": 4, "affected": 4, "removals": 4},
+            {"name": "canary", "approve": false, "members": 2, "affected": 2, "removals": 2, "guards": []},
+            {"name": "rest", "approve": false, "members": 4, "affected": 4, "removals": 4, "guards": []},
         ])
     );
     let start = app
@@ -467,6 +554,40 @@ async fn removals_beyond_what_was_confirmed_halt() {
 }
 
 #[tokio::test]
+async fn the_plan_of_a_start_says_which_wave_a_guard_holds() {
+    let app = setup().start().await;
+    let guards = [
+        json!({"id": "steps", "selector": "*", "changes": 2, "reason": "in small steps"}),
+        json!({"id": "canary", "selector": "ring=canary", "removals": 0, "reason": "nothing is lost there"}),
+        json!({"id": "past", "selector": "*", "changes": 0, "until": "2020-01-01T00:00:00Z", "reason": "over"}),
+    ];
+    for guard in &guards {
+        app.post("/guards", guard).await.expect(201);
+    }
+    let plan = app
+        .post("/rollouts?dry_run=true", &rollout(json!({})))
+        .await
+        .expect(200)
+        .json();
+    // The start itself changes nothing.
+    assert!(
+        plan["guards"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|check| check["exceeded"] == false)
+    );
+    let of = |wave: usize, guard: usize| {
+        let check = &plan["rollouts"][0]["waves"][wave]["guards"][guard];
+        ["id", "of", "limit", "count", "exceeded"].map(|field| check[field].clone())
+    };
+    assert_eq!(json!(of(0, 0)), json!(["canary", "removals", 0, 0, false]));
+    assert_eq!(json!(of(0, 1)), json!(["steps", "changes", 2, 2, false]));
+    assert_eq!(json!(of(1, 1)), json!(["steps", "changes", 2, 3, true]));
+    assert_eq!(plan["rollouts"][0]["waves"][1]["guards"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
 async fn the_plan_of_a_start_names_waves_and_pins_and_actions_have_plans() {
     let app = setup().start().await;
     let plan = app
@@ -479,8 +600,8 @@ async fn the_plan_of_a_start_names_waves_and_pins_and_actions_have_plans() {
         json!([{
             "id": "r",
             "waves": [
-                {"name": "canary", "approve": false, "members": 2, "affected": 2, "removals": 0},
-                {"name": "rest", "approve": false, "members": 4, "affected": 3, "removals": 0},
+                {"name": "canary", "approve": false, "members": 2, "affected": 2, "removals": 0, "guards": []},
+                {"name": "rest", "approve": false, "members": 4, "affected": 3, "removals": 0, "guards": []},
             ],
             "unaffected": {"count": 1, "clusters": ["c5"]},
         }])

@@ -1,8 +1,9 @@
 //! What came of it: evidence that clusters give, and what is answered about their states.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fleet::status::State;
+use fleet::status::{Moment, State};
 use flux_resourceset::app::status;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -54,10 +55,19 @@ async fn component_status(app: &TestApp, id: &str, component: &str) -> Value {
 
 /// An event as notification-controller sends it, about the release of a component.
 fn event(component: &str, mark: &Value, severity: &str, reason: &str) -> Value {
+    // Later than every one before: of two events of the same moment, the worse counts.
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let now = status::now().0;
+    let last = LAST.fetch_max(now, Ordering::Relaxed);
+    let at = if now > last {
+        now
+    } else {
+        LAST.fetch_add(1, Ordering::Relaxed) + 1
+    };
     json!({
         "involvedObject": {"kind": "HelmRelease", "namespace": "flux-system", "name": component, "uid": "u-1",
             "apiVersion": "helm.toolkit.fluxcd.io/v2", "resourceVersion": "100"},
-        "severity": severity, "timestamp": status::now().to_string(), "message": "Helm says why", "reason": reason,
+        "severity": severity, "timestamp": Moment(at).to_string(), "message": "Helm says why", "reason": reason,
         "metadata": {"desired": mark, "input": format!("platform-components/{component}"), "revision": "6.7.1"},
         "reportingController": "helm-controller", "reportingInstance": "helm-controller-abc",
     })
@@ -137,6 +147,50 @@ async fn polls_alone_tell_who_was_told_and_who_is_behind() {
     );
 }
 
+/// A poll that tells nothing new is noted with the reply, and collected by whoever looks.
+#[tokio::test]
+async fn the_last_of_many_polls_counts_with_its_revision_and_agent() {
+    let app = TestApp::start().await;
+    let told = async || status(&app, DEMO).await["kinds"]["namespaces"]["told"].clone();
+    poll_all(&app, DEMO_DNS).await;
+    let first = told().await;
+    // Nothing that the cluster is told changes.
+    app.post("/namespaces", &json!({"id": "unused"})).await.expect(201);
+    // The clock has milliseconds.
+    let again = loop {
+        poll(&app, DEMO_DNS, "namespaces").await;
+        let again = told().await;
+        if again["at"] != first["at"] {
+            break again;
+        }
+    };
+    assert_eq!(
+        (&again["revision"], &again["digest"], &again["since"]),
+        (&json!(2), &first["digest"], &first["since"])
+    );
+    let last = status(&app, DEMO).await["last_poll"].clone();
+    assert_eq!(last, again["at"]);
+    let overview = app.read("/status").await;
+    assert_eq!(
+        (&overview["clusters"][0]["last_poll"], &overview["clusters"][0]["told"]),
+        (&last, &json!(2))
+    );
+
+    // Whoever only looks, in either form, changes nothing of that.
+    for query in ["", "?marked=true"] {
+        app.get(path(DEMO_DNS, &format!("namespaces{query}")))
+            .header("user-agent", "curl/8")
+            .await
+            .expect(200);
+    }
+    assert_eq!(told().await, again);
+    app.get(path(DEMO_DNS, "namespaces?marked=true"))
+        .header("user-agent", "flux-operator/v0.60.0")
+        .await
+        .expect(200);
+    assert_eq!(told().await["agent"], "flux-operator/v0.60.0");
+}
+
 #[tokio::test]
 async fn a_poll_with_the_clusters_own_token_counts_whatever_its_agent() {
     let app = TestApp::start().await;
@@ -177,6 +231,23 @@ async fn a_release_that_fails_and_is_fixed() {
         (&causes["causes"][0]["component"], &causes["causes"][0]["clusters"]),
         (&json!("podinfo"), &json!(1))
     );
+    for (query, found) in [
+        ("reason=UpgradeFailed", 1),
+        (
+            "kind=platform-components&component=podinfo&reason=UpgradeFailed&version=6.7.1",
+            1,
+        ),
+        (
+            "kind=platform-components&component=podinfo&reason=UpgradeFailed&version=6.7.0",
+            0,
+        ),
+        ("kind=platform-components&component=podinfo&reason=InstallFailed", 0),
+        ("kind=platform-components&component=traefik&reason=UpgradeFailed", 0),
+        ("version=6.7.1&limit=0", 1),
+        ("reason=InstallFailed&limit=0", 0),
+    ] {
+        assert_eq!(app.read(&format!("/status?{query}")).await["total"], found, "{query}");
+    }
 
     // Another content is not known to fail; and the same failure of the old one, told again, changes nothing.
     app.patch("/platform_components/podinfo", &json!({"oci_tag": "6.9.9"}))

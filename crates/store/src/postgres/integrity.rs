@@ -12,7 +12,7 @@ use super::write::Rows;
 use super::{BEGIN_READING, compact};
 use crate::repair::{self, Plan};
 use crate::rows::{
-    Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReader, head_of, integer, note_of,
+    Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReading, head_of, integer, note_of,
 };
 use crate::{MOST_PROBLEMS, Repair, Unique};
 
@@ -46,13 +46,14 @@ pub(super) async fn load(conn: &mut PgConnection) -> sqlx::Result<State> {
 
 async fn examine(conn: &mut PgConnection) -> sqlx::Result<(State, Option<Total>)> {
     let (head, total) = total_at_head(conn).await?;
-    let mut state = StateReader::default();
+    let mut state = StateReading::begin();
     let sql = format!("{SELECT_RESOURCE} FROM flux_resourceset.resources");
     let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut *conn);
     while let Some(row) = within(PATIENCE, rows.try_next()).await? {
-        state.row(&row);
+        state.row(row).await;
     }
     drop(rows);
+    let state = state.end().await?;
     let (resources, damage) = match state.bad.is_empty() && total == Some(state.total) {
         true => (state.resources, Damage::default()),
         false => {

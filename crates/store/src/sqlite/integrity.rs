@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use super::script::{Script, created};
 use super::{compact, head};
 use crate::repair::{self, Plan};
-use crate::rows::{Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReader, integer, note_of};
+use crate::rows::{Columns, LogReader, SELECT_LOG, SELECT_NOTES, SELECT_RESOURCE, StateReading, integer, note_of};
 use crate::{MOST_PROBLEMS, Repair, Unique};
 
 /// Writes the total of the resources at the head.
@@ -43,14 +43,15 @@ pub(super) async fn load(conn: &mut SqliteConnection) -> sqlx::Result<State> {
 async fn examine(conn: &mut SqliteConnection) -> sqlx::Result<(State, Option<Total>)> {
     let head = head(conn).await?;
     let total = total_at(conn, head).await?;
-    let mut state = StateReader::default();
+    let mut state = StateReading::begin();
     // Never by an index, which may be damaged.
     let sql = format!("{SELECT_RESOURCE} FROM resources NOT INDEXED");
     let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut *conn);
     while let Some(row) = rows.try_next().await? {
-        state.row(&row);
+        state.row(row).await;
     }
     drop(rows);
+    let state = state.end().await?;
     let (resources, damage) = match state.bad.is_empty() && total == Some(state.total) {
         true => (state.resources, Damage::default()),
         false => {

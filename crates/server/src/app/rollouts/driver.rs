@@ -13,6 +13,7 @@ use fleet::operation::{IfMatch, Operation, Verb};
 use fleet::refusal::Reason;
 use fleet::rollout::{Action, OnFailure, Rollout, State, Step, Times, Verdict};
 use fleet::status::Moment;
+use store::StoreError;
 use tracing::{info, warn};
 
 use super::members::{Members, promotion};
@@ -38,13 +39,32 @@ pub struct Driver(Arc<Mutex<Memory>>);
 struct Memory {
     /// Since when a gate has had enough, and the wave that it was.
     enough: HashMap<Arc<str>, (usize, Moment)>,
-    /// The fleet right after a promotion, for clusters that joined later.
-    fleets: HashMap<(Arc<str>, usize), Arc<Fleet>>,
+    /// The fleet right after a promotion, for clusters that joined later. None: the log does not have it any more.
+    fleets: HashMap<(Arc<str>, usize), Option<Arc<Fleet>>>,
     /// How many times the store turned out to have another history. None: not looked at yet.
     histories: Option<u64>,
     /// Rollouts that must halt because of that.
     must_halt: BTreeSet<Arc<str>>,
+    /// Rollouts whose next wave a guard refused.
+    held: HashMap<Arc<str>, Held>,
 }
+
+/// A wave that a guard refused. To judge it again costs as much as a plan of it, so that it is tried again when other guards are in force, and
+/// otherwise now and then.
+#[derive(Debug)]
+struct Held {
+    /// The wave that was promoted then.
+    wave: Option<usize>,
+    /// The versions of the guards that were in force.
+    guards: Vec<Etag>,
+    until: Instant,
+    /// What they said.
+    words: String,
+}
+
+/// How much longer than the judgement the pause after it is, and the longest pause.
+const HELD_REST: u32 = 20;
+const MOST_HELD: Duration = Duration::from_secs(60);
 
 /// Moves rollouts until the server stops.
 pub async fn drive(app: Arc<App>) {
@@ -89,12 +109,58 @@ impl Driver {
         match looked.await {
             Ok(due) => {
                 for due in due {
-                    app.take_step(due).await;
+                    self.take_step(app, due).await;
                 }
             }
             Err(stop) => warn!(?stop, "rollouts could not be looked at"),
         }
     }
+
+    /// Takes a step, unless a guard has just refused it.
+    async fn take_step(&self, app: &App, due: Due) {
+        let memory = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let guards = guards_in_force(&app.fleet());
+        let (rollout, begun) = (due.rollout.clone(), Instant::now());
+        let is_held = |held: &&Held| held.wave == rollout.wave && held.guards == guards && begun < held.until;
+        let held = memory()
+            .held
+            .get(rollout.id())
+            .filter(is_held)
+            .map(|held| held.words.clone());
+        if let Some(words) = held.filter(|_| !due.step.is_safe()) {
+            app.say(&rollout, Some(words));
+            return;
+        }
+        match app.take_step(due).await {
+            Taken::Guarded(words) => {
+                let held = Held {
+                    wave: rollout.wave,
+                    guards,
+                    until: Instant::now() + (begun.elapsed() * HELD_REST).clamp(EVERY, MOST_HELD),
+                    words,
+                };
+                memory().held.insert(rollout.id().clone(), held);
+            }
+            Taken::Otherwise => {
+                memory().held.remove(rollout.id());
+            }
+        }
+    }
+}
+
+/// The versions of the guards that are in force now.
+fn guards_in_force(fleet: &Fleet) -> Vec<Etag> {
+    let guards = fleet.guards().in_force(&crate::now());
+    guards.iter().map(|guard| guard.document.etag).collect()
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Taken {
+    /// A guard refused it, with these words.
+    Guarded(String),
+    /// It was taken, or somebody else moved the rollout, or it halted.
+    Otherwise,
 }
 
 impl Memory {
@@ -118,6 +184,7 @@ impl Memory {
         self.enough.retain(|id, _| is_running(id));
         self.fleets.retain(|(id, _), _| is_running(id));
         self.must_halt.retain(|id| is_running(id));
+        self.held.retain(|id, _| is_running(id));
         if is_other_history {
             self.must_halt
                 .extend(running.iter().map(|rollout| rollout.id().clone()));
@@ -189,7 +256,8 @@ impl Memory {
     ) -> Result<(Verdict, String), ReadError> {
         let members = app.members(judge, rollout)?;
         let members = self.present(app, turn, judge, rollout, &members);
-        let counts = promoted(&app.waves(judge, rollout, &members));
+        let waves = app.waves(judge, rollout, &members);
+        let counts = promoted(&waves);
         let enough_since = match rollout.gate.has_enough(&counts) {
             false => {
                 self.enough.remove(rollout.id());
@@ -197,8 +265,14 @@ impl Memory {
             }
             true => {
                 let known = self.enough.entry(rollout.id().clone()).or_insert((wave, judge.now));
+                // A wave that changes nothing for anybody has nothing to soak: the time of the wave before it counts.
+                let since = if waves[wave].counts.affected > 0 {
+                    judge.now
+                } else {
+                    known.1
+                };
                 if known.0 != wave {
-                    *known = (wave, judge.now);
+                    *known = (wave, since);
                 }
                 Some(known.1)
             }
@@ -230,13 +304,19 @@ impl Memory {
             if !self.fleets.contains_key(&key) {
                 match app.fleet_at(turn, revision) {
                     Ok(fleet) => {
-                        self.fleets.insert(key.clone(), fleet);
+                        self.fleets.insert(key.clone(), Some(fleet));
                     }
-                    // Compacted, or another history: everyone counts.
-                    Err(error) => warn!(rollout = %rollout.id(), ?error, "who joined since the promotion is not known"),
+                    // Compacted: everyone counts. That is said once.
+                    Err(error @ ReadError::Store(StoreError::Compacted(_))) => {
+                        warn!(rollout = %rollout.id(), ?error, "who joined since the promotion is not known");
+                        self.fleets.insert(key.clone(), None);
+                    }
+                    Err(error) => {
+                        warn!(rollout = %rollout.id(), ?error, "the fleet of the promotion could not be read");
+                    }
                 }
             }
-            if let Some(fleet) = self.fleets.get(&key) {
+            if let Some(Some(fleet)) = self.fleets.get(&key) {
                 then.insert(wave, fleet.clone());
             }
         }
@@ -292,7 +372,7 @@ impl App {
     }
 
     /// Takes a step. What a guard refuses waits; what removes more than was confirmed halts.
-    async fn take_step(&self, due: Due) {
+    async fn take_step(&self, due: Due) -> Taken {
         let Due { rollout, step, reason } = due;
         let refusal = match self.write_step(&rollout, &step, reason, rollout.document.etag).await {
             Ok(()) => {
@@ -301,15 +381,15 @@ impl App {
                     .get_or_create(&StepLabels { step: step.name() })
                     .inc();
                 info!(rollout = %rollout.id(), ?step, "a rollout moved");
-                return;
+                return Taken::Otherwise;
             }
             Err(WriteError::Refused(refusal)) => refusal,
             // The store is away, or busy: next time.
-            Err(_) => return,
+            Err(_) => return Taken::Otherwise,
         };
-        let next = match refusal.reason {
+        let (next, taken) = match refusal.reason {
             // Somebody else moved it.
-            Reason::Stale | Reason::WrongState | Reason::NotFound => return,
+            Reason::Stale | Reason::WrongState | Reason::NotFound => return Taken::Otherwise,
             Reason::Guarded => {
                 let guard = refusal
                     .exceeded
@@ -319,11 +399,11 @@ impl App {
                 let waiting = format!("guard/{}", guard.unwrap_or_default());
                 self.say(&rollout, Some(refusal.detail.clone()));
                 if rollout.waiting_for.as_deref() == Some(&*waiting) {
-                    return;
+                    return Taken::Guarded(refusal.detail);
                 }
-                Step::Wait(waiting)
+                (Step::Wait(waiting), Taken::Guarded(refusal.detail.clone()))
             }
-            _ => Step::Halt(refusal.detail.clone()),
+            _ => (Step::Halt(refusal.detail.clone()), Taken::Otherwise),
         };
         if let Err(WriteError::Refused(error)) = self
             .write_step(&rollout, &next, refusal.detail, rollout.document.etag)
@@ -331,6 +411,7 @@ impl App {
         {
             warn!(rollout = %rollout.id(), ?error, "a rollout could not be stopped");
         }
+        taken
     }
 
     async fn write_step(

@@ -1,15 +1,16 @@
 //! Who is in which wave of a rollout, and what it changes for them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::effect::ListEffect;
 use fleet::log::Revision;
-use fleet::rollout::Rollout;
+use fleet::rollout::{Rollout, Wave};
+use fleet::snapshot::Cluster;
 
 /// A cluster that a rollout affects.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Affected {
     pub(super) id: Arc<str>,
     pub(super) wave: usize,
@@ -28,9 +29,11 @@ pub(super) struct Members {
     documents: u64,
     /// Identifies the other rollouts.
     others: u64,
+    /// The waves that clusters were divided into.
+    waves: Vec<Wave>,
     counts: Vec<usize>,
     /// Sorted by id.
-    affected: Vec<Affected>,
+    affected: Arc<[Affected]>,
 }
 
 impl Members {
@@ -45,45 +48,53 @@ impl Members {
                 fleet: fleet.clone(),
                 documents: 0,
                 others: 0,
+                waves: Vec::new(),
                 counts,
-                affected: Vec::new(),
+                affected: Arc::default(),
             });
         };
         let documents = active.documents_of(rollout.id());
         let others = active.others(rollout.id());
-        let known = known.filter(|known| known.is_comparable(fleet, documents, others));
-        let mut affected: Vec<Affected> = Vec::new();
-        let mut changed: Vec<Arc<str>> = Vec::new();
-        let mut waves = HashMap::new();
-        let mut before = known.map_or(&[][..], |known| &known.affected).iter().peekable();
-        for (id, cluster) in fleet.clusters() {
-            let wave = active.wave_of(rollout.id(), cluster).unwrap_or(last);
-            counts[wave] += 1;
-            while before.next_if(|one| one.id < *id).is_some() {}
-            let was = before.next_if(|one| one.id == *id);
-            let then = known.and_then(|known| known.fleet.cluster(id));
-            match then.is_some_and(|then| then.is_same(cluster)) {
-                true => affected.extend(was.map(|one| Affected {
-                    id: id.clone(),
-                    wave,
-                    inputs: one.inputs.clone(),
-                })),
-                false => {
-                    changed.push(id.clone());
-                    waves.insert(id.clone(), wave);
+        let known = known.filter(|known| known.is_comparable(fleet, documents, others) && known.waves == rollout.waves);
+        let wave_of = |cluster: &Cluster| active.wave_of(rollout.id(), cluster).unwrap_or(last);
+        let (mut gone, mut waves) = (HashSet::new(), HashMap::new());
+        match known {
+            Some(known) => {
+                counts.clone_from(&known.counts);
+                for (old, new) in fleet.clusters_since(&known.fleet) {
+                    if let Some(old) = old {
+                        counts[wave_of(old)] -= 1;
+                        gone.insert(&*old.document().id);
+                    }
+                    if let Some(new) = new {
+                        waves.insert(new.document().id.clone(), wave_of(new));
+                    }
                 }
             }
+            None => waves.extend(
+                fleet
+                    .clusters()
+                    .iter()
+                    .map(|(id, cluster)| (id.clone(), wave_of(cluster))),
+            ),
         }
-        let found = find(fleet, rollout, &changed, &waves)?;
-        let was_empty = affected.is_empty();
-        affected.extend(found);
-        if !was_empty {
-            affected.sort_by(|one, other| one.id.cmp(&other.id));
-        }
+        waves.values().for_each(|wave| counts[*wave] += 1);
+        let found = find(fleet, rollout, &waves)?;
+        let affected = match known {
+            Some(known) if gone.is_empty() && found.is_empty() => known.affected.clone(),
+            _ => {
+                let before = known.map_or(&[][..], |known| &known.affected);
+                let kept = before.iter().filter(|one| !gone.contains(&*one.id)).cloned();
+                let mut affected: Vec<Affected> = kept.chain(found).collect();
+                affected.sort_by(|one, other| one.id.cmp(&other.id));
+                affected.into()
+            }
+        };
         Ok(Members {
             fleet: fleet.clone(),
             documents,
             others,
+            waves: rollout.waves.clone(),
             counts,
             affected,
         })
@@ -122,34 +133,29 @@ impl Members {
 
     /// The same, without clusters that joined after their wave was promoted: its gate is about those that were there.
     pub(super) fn present_at(&self, existed: impl Fn(&str, usize) -> bool) -> Members {
-        let present = self.affected.iter().filter(|one| existed(&one.id, one.wave));
-        let affected = present.map(|one| Affected {
-            id: one.id.clone(),
-            wave: one.wave,
-            inputs: one.inputs.clone(),
-        });
+        let affected = self.affected.iter().filter(|one| existed(&one.id, one.wave)).cloned();
         Members {
             fleet: self.fleet.clone(),
             documents: self.documents,
             others: self.others,
+            waves: self.waves.clone(),
             counts: self.counts.clone(),
             affected: affected.collect(),
         }
     }
 }
 
-/// What the rollout changes for some clusters.
-fn find(
-    fleet: &Fleet,
-    rollout: &Rollout,
-    clusters: &[Arc<str>],
-    waves: &HashMap<Arc<str>, usize>,
-) -> Result<Vec<Affected>, String> {
-    if clusters.is_empty() {
+/// What the rollout changes for some clusters, with their waves.
+fn find(fleet: &Fleet, rollout: &Rollout, waves: &HashMap<Arc<str>, usize>) -> Result<Vec<Affected>, String> {
+    if waves.is_empty() {
         return Ok(Vec::new());
     }
-    let among = (clusters.len() < fleet.clusters().len()).then_some(clusters);
-    let effect = fleet.rollout_effect(rollout.id(), among)?;
+    let among = (waves.len() < fleet.clusters().len()).then(|| {
+        let mut ids: Vec<Arc<str>> = waves.keys().cloned().collect();
+        ids.sort_unstable();
+        ids
+    });
+    let effect = fleet.rollout_effect(rollout.id(), among.as_deref())?;
     let mut shared: HashMap<Vec<(Arc<str>, usize)>, Arc<Inputs>> = HashMap::new();
     let affected = effect.clusters.iter().filter(|cluster| !cluster.inputs.is_empty());
     let affected = affected.filter_map(|cluster| {
@@ -161,9 +167,9 @@ fn find(
             .entry(key.collect())
             .or_insert_with(|| Arc::new(inputs(&cluster.inputs)));
         Some(Affected {
-            wave: *waves.get(&cluster.id)?,
+            wave: *waves.get(cluster.id())?,
             inputs: inputs.clone(),
-            id: cluster.id.clone(),
+            id: cluster.id().clone(),
         })
     });
     Ok(affected.collect())

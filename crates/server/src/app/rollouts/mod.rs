@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use fleet::Fleet;
+use fleet::log::Revision;
 use fleet::rollout::{Counts, Rollout, Verdict};
-use fleet::status::State;
+use fleet::status::{Lasting, State};
 
 pub use self::driver::{Driver, drive};
 use self::members::{Affected, Members};
@@ -17,7 +19,7 @@ pub use self::plan::{RolloutPlan, plans};
 use super::App;
 use super::errors::ReadError;
 use super::reads::Turn;
-use super::status::Judge;
+use super::status::{Judge, Said};
 
 /// What is remembered about rollouts between two looks.
 #[derive(Debug)]
@@ -88,17 +90,20 @@ impl App {
         }
         let members = Members::of(&judge.fleet, rollout, known.as_deref()).map_err(|_| ReadError::Internal)?;
         let members = Arc::new(members);
-        let is_running = |id: &str| {
-            let rollout = judge.fleet.rollouts().get(id);
-            rollout.is_some_and(|rollout| rollout.state == fleet::rollout::State::Running)
-        };
-        let mut all = lock();
-        all.retain(|id, _| is_running(id));
-        // The others are looked at now and then, and must not keep an old fleet.
-        if rollout.state == fleet::rollout::State::Running {
-            all.insert(rollout.id().clone(), members.clone());
+        if rollout.is_active() {
+            lock().insert(rollout.id().clone(), members.clone());
         }
         Ok(members)
+    }
+
+    /// Forgets the members of rollouts that ended, and old ones of rollouts that nobody drives: they must not keep an old fleet.
+    pub(super) fn forget_members(&self, fleet: &Fleet) {
+        let mut all = self.rollouts.members.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|id, members| {
+            let rollout = fleet.rollouts().get(id).filter(|rollout| rollout.is_active());
+            let is_driven = |rollout: &Arc<Rollout>| rollout.state == fleet::rollout::State::Running;
+            rollout.is_some_and(|rollout| is_driven(rollout) || members.is_of(fleet))
+        });
     }
 
     fn waves(&self, judge: &Judge, rollout: &Rollout, members: &Members) -> Vec<WaveStatus> {
@@ -117,7 +122,10 @@ impl App {
         for affected in members.affected() {
             let wave = &mut waves[affected.wave];
             match wave.promoted {
-                true => self.count(judge, affected, &mut wave.counts),
+                true => {
+                    let promoted_at = members::promotion(rollout, affected.wave);
+                    self.count(judge, affected, promoted_at, &mut wave.counts);
+                }
                 false => wave.counts.affected += 1,
             }
         }
@@ -125,20 +133,11 @@ impl App {
     }
 
     /// Counts one promoted cluster, by the evidence about the inputs that the rollout changes.
-    fn count(&self, judge: &Judge, affected: &Affected, counts: &mut Counts) {
-        let Some(cluster) = judge.fleet.cluster(&affected.id) else {
+    fn count(&self, judge: &Judge, affected: &Affected, promoted_at: Option<Revision>, counts: &mut Counts) {
+        let Some((state, is_told)) = self.progress_of(judge, affected, promoted_at) else {
             return;
         };
         counts.affected += 1;
-        let (lasting, last_poll) = judge.lasting(&self.evidence, cluster, true);
-        let (overall, _) = lasting.at_poll(last_poll, judge.now, judge.silent_after);
-        let (state, is_told) = match overall {
-            State::Converged => (State::Converged, true),
-            State::Never => (State::Never, false),
-            // It may have been hurt by what it was told, whatever it said before.
-            State::Silent => (State::Silent, false),
-            _ => judge.progress_on(&self.evidence, cluster, &affected.inputs),
-        };
         counts.told += usize::from(is_told);
         match state {
             State::Converged => counts.converged += 1,
@@ -149,6 +148,32 @@ impl App {
             State::Never => counts.unknown += 1,
             State::Behind | State::Told => {}
         }
+    }
+
+    /// How a promoted cluster is doing, and whether it was told. None: it is gone.
+    fn progress_of(&self, judge: &Judge, affected: &Affected, promoted_at: Option<Revision>) -> Option<(State, bool)> {
+        let cluster = judge.fleet.cluster(&affected.id)?;
+        let paths = affected.inputs.iter().map(|(path, _)| &**path);
+        let said = self
+            .evidence
+            .said_since(&judge.fleet, cluster, paths, promoted_at.unwrap_or_default());
+        // Whoever has not asked since was not told: nothing has to be merged to know that, and after a promotion that is nearly everyone.
+        if let Said::Nothing(last_poll) = said {
+            let behind = Lasting {
+                state: State::Behind,
+                since: None,
+            };
+            return Some((behind.at_poll(last_poll, judge.now, judge.silent_after).0, false));
+        }
+        let (lasting, last_poll) = judge.lasting(&self.evidence, cluster, true);
+        let (overall, _) = lasting.at_poll(last_poll, judge.now, judge.silent_after);
+        Some(match overall {
+            State::Converged => (State::Converged, true),
+            State::Never => (State::Never, false),
+            // It may have been hurt by what it was told, whatever it said before.
+            State::Silent => (State::Silent, false),
+            _ => judge.progress_on(&self.evidence, cluster, &affected.inputs),
+        })
     }
 }
 

@@ -1,10 +1,11 @@
 //! The plan of a rollout, wave by wave.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use fleet::Fleet;
 use fleet::effect::Effect;
+use fleet::guard::{Guard, GuardCheck, check_part};
 use fleet::kind::{PROFILES, ROLLOUTS};
 use fleet::log::Change;
 use fleet::rollout::Rollout;
@@ -30,6 +31,8 @@ pub struct WavePlan {
     pub affected: usize,
     /// Members that lose something.
     pub removals: usize,
+    /// The limits of the guards in force: one that is exceeded holds the wave.
+    pub guards: Vec<GuardCheck>,
 }
 
 /// Clusters that have what the rollout changes, and override it.
@@ -39,25 +42,26 @@ pub struct Unaffected {
     pub clusters: Vec<Arc<str>>,
 }
 
-/// The plans of the rollouts that a write starts. `effect` is that of their completion.
-pub fn plans(after: &Fleet, changes: &[Change], effect: &Effect) -> Vec<RolloutPlan> {
+/// The plans of the rollouts that a write starts. `effect` is that of their completion, and `guards` are those in force.
+pub fn plans(after: &Fleet, changes: &[Change], effect: &Effect, guards: &[&Arc<Guard>]) -> Vec<RolloutPlan> {
     let created = changes
         .iter()
         .filter(|change| &*change.kind == ROLLOUTS && change.before.is_none());
     let started = created.filter_map(|change| after.rollouts().get(&change.id));
     started
         .filter(|rollout| rollout.is_active())
-        .map(|rollout| plan(after, rollout, effect))
+        .map(|rollout| plan(after, rollout, effect, guards))
         .collect()
 }
 
-fn plan(after: &Fleet, rollout: &Arc<Rollout>, effect: &Effect) -> RolloutPlan {
+fn plan(after: &Fleet, rollout: &Arc<Rollout>, effect: &Effect, guards: &[&Arc<Guard>]) -> RolloutPlan {
     let of_wave = |wave: &fleet::rollout::Wave| WavePlan {
         name: wave.name.clone(),
         approve: wave.approve,
         members: 0,
         affected: 0,
         removals: 0,
+        guards: Vec::new(),
     };
     let mut waves: Vec<WavePlan> = rollout.waves.iter().map(of_wave).collect();
     let users = users(after, rollout);
@@ -65,25 +69,35 @@ fn plan(after: &Fleet, rollout: &Arc<Rollout>, effect: &Effect) -> RolloutPlan {
         .clusters
         .iter()
         .filter(|one| !one.inputs.is_empty())
-        .map(|one| &one.id)
+        .map(|one| one.id())
         .collect();
     let losing: HashSet<&Arc<str>> = effect
         .clusters
         .iter()
         .filter(|one| one.loses())
-        .map(|one| &one.id)
+        .map(|one| one.id())
         .collect();
+    // The affected members of each wave, with whether they lose something.
+    let mut affected: Vec<BTreeMap<&Arc<str>, bool>> = waves.iter().map(|_| BTreeMap::new()).collect();
     if let Some(active) = after.rollouts().active() {
         for (id, cluster) in after.clusters() {
-            let wave = active
-                .wave_of(rollout.id(), cluster)
-                .and_then(|wave| waves.get_mut(wave));
-            let Some(wave) = wave else { continue };
-            let is_user = users.contains(id);
+            let number = active.wave_of(rollout.id(), cluster);
+            let Some((number, wave)) = number.and_then(|number| Some((number, waves.get_mut(number)?))) else {
+                continue;
+            };
             wave.members += 1;
-            wave.affected += usize::from(is_user && touched.contains(id));
-            wave.removals += usize::from(is_user && losing.contains(id));
+            if !users.contains(id) {
+                continue;
+            }
+            wave.affected += usize::from(touched.contains(id));
+            wave.removals += usize::from(losing.contains(id));
+            if !guards.is_empty() && touched.contains(id) {
+                affected[number].insert(id, losing.contains(id));
+            }
         }
+    }
+    for (wave, affected) in waves.iter_mut().zip(&affected) {
+        wave.guards = check_part(guards, after, affected);
     }
     let pinned: Vec<&Arc<str>> = users.iter().filter(|id| !touched.contains(id)).collect();
     RolloutPlan {
@@ -101,8 +115,8 @@ fn users(after: &Fleet, rollout: &Rollout) -> BTreeSet<Arc<str>> {
     let mut users = BTreeSet::new();
     for patch in &rollout.patches {
         match &*patch.kind {
-            PROFILES => users.extend(after.members(&patch.id).sorted()),
-            kind => users.extend(after.users(kind, &patch.id).sorted()),
+            PROFILES => users.extend(after.ids(after.members(&patch.id))),
+            kind => users.extend(after.ids(after.users(kind, &patch.id))),
         }
     }
     users

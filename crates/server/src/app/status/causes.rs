@@ -1,6 +1,8 @@
 //! Failures, grouped by what they have in common.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use fleet::status::{Moment, Observation, State};
 
@@ -29,8 +31,13 @@ pub struct Cause {
 }
 
 impl App {
-    /// The failures of the clusters that a selector matches, those of most clusters first.
-    pub fn causes(&self, turn: &Turn, selector: Option<&str>) -> Result<Vec<Cause>, ReadError> {
+    /// The failures of the clusters that a selector matches, those of most clusters first, as they were asked for at a moment.
+    pub fn causes(&self, turn: &Turn, selector: &Option<String>, asked: Instant) -> Result<Arc<Vec<Cause>>, ReadError> {
+        let make = |selector: &Option<String>| self.find_causes(turn, selector.as_deref());
+        self.answers.causes.answer(selector, asked, make)
+    }
+
+    fn find_causes(&self, turn: &Turn, selector: Option<&str>) -> Result<Vec<Cause>, ReadError> {
         let judge = self.judge();
         let selector = selector
             .map(|text| Selector::for_fleet(text, &judge.fleet))

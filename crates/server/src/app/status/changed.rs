@@ -110,6 +110,7 @@ impl App {
         let cluster = fleet.cluster_at(dns)?;
         let known = Known {
             cluster: cluster.clone(),
+            catalog: fleet.catalog(),
             rollouts: fleet.rollouts().stamp(),
         };
         Some((known, replies(&fleet, cluster)))
@@ -119,13 +120,17 @@ impl App {
 /// What the replies of a cluster were made of. Nothing that equals it makes other ones.
 struct Known {
     cluster: Arc<Cluster>,
+    /// Kinds, definitions and profiles.
+    catalog: u64,
     /// The state of the rollouts.
     rollouts: u64,
 }
 
 impl Known {
     fn is(&self, fleet: &Fleet, cluster: &Arc<Cluster>) -> bool {
-        Arc::ptr_eq(&self.cluster, cluster) && self.rollouts == fleet.rollouts().stamp()
+        Arc::ptr_eq(&self.cluster, cluster)
+            && fleet.has_same_catalog(self.catalog, cluster)
+            && self.rollouts == fleet.rollouts().stamp()
     }
 }
 

@@ -1,16 +1,18 @@
-//! The evidence of every cluster, in memory. In parts, each with its lock, so that polls of different clusters hardly ever wait
-//! for each other, and nothing holds a lock for long.
+//! The evidence of every cluster, in memory. Each cluster's has a lock, so that polls of different clusters never wait for each
+//! other, and nothing holds a lock for long. The map from ids is in parts, each with its lock, too; where both are held, that of the
+//! part was taken first.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use fleet::Fleet;
 use fleet::document::Etag;
 use fleet::log::{Head, Revision};
 use fleet::snapshot::Cluster;
-use fleet::status::{Evidence, Lasting, Moment, Observation, Report, State, Told};
+use fleet::status::{Evidence, Health, Lasting, Moment, Observation, Report, State, Told};
 use resourceset::Bundle;
 
 /// How many parts there are.
@@ -32,6 +34,55 @@ struct Kept {
     /// The state that followers were told.
     shown: Option<State>,
     unsaved: Unsaved,
+    /// Whether it is not in the map any more.
+    is_forgotten: bool,
+}
+
+impl Kept {
+    /// Adds a poll. Returns what is to be saved.
+    fn poll(&mut self, map: &EvidenceMap, poll: PollSeen<'_>) -> Unsaved {
+        let PollSeen {
+            path,
+            digest,
+            revision,
+            at,
+            agent,
+        } = poll;
+        if self.evidence.poll_again(path, digest, revision, at, agent) {
+            return Unsaved::Times;
+        }
+        self.evidence.poll(Told {
+            path: map.shared(path),
+            digest,
+            revision,
+            at,
+            since: at,
+            agent: map.shared(agent),
+        });
+        self.note(map)
+    }
+
+    /// Adds the polls that were noted with the replies only. Returns whether there were any.
+    fn collect(&mut self, fleet: &Fleet, cluster: &Cluster) -> bool {
+        let mut is_news = false;
+        for (path, digest, visit) in fleet.visits(cluster) {
+            is_news |= self.evidence.polled_until(path, digest, visit.revision, visit.at);
+        }
+        is_news
+    }
+
+    /// Notes that the evidence changed. Returns what is to be saved.
+    fn note(&mut self, map: &EvidenceMap) -> Unsaved {
+        self.version = self.version.wrapping_add(1);
+        self.judged = None;
+        map.learnt.fetch_add(1, Ordering::Relaxed);
+        Unsaved::Content
+    }
+
+    /// What is to be saved, if it is.
+    fn take(&mut self, id: &Arc<str>) -> Option<(Arc<str>, Evidence)> {
+        (std::mem::take(&mut self.unsaved) != Unsaved::Nothing).then(|| (id.clone(), self.evidence.clone()))
+    }
 }
 
 /// The state that follows from the evidence, as long as neither it nor the cluster nor the templates change.
@@ -40,6 +91,8 @@ struct Judged {
     /// Weak, so that no other one gets the same address.
     cluster: Weak<Cluster>,
     templates: Weak<Bundle>,
+    /// Kinds, definitions and profiles.
+    catalog: u64,
     /// The state of all rollouts, and what they change for this cluster.
     rollouts: u64,
     patched: u64,
@@ -47,6 +100,15 @@ struct Judged {
 }
 
 impl Judged {
+    /// Whether kinds, definitions and profiles are the same for the cluster as when it was judged.
+    fn is_of_catalog(&mut self, fleet: &Fleet, cluster: &Cluster) -> bool {
+        let is_same = fleet.has_same_catalog(self.catalog, cluster);
+        if is_same {
+            self.catalog = fleet.catalog();
+        }
+        is_same
+    }
+
     /// Whether rollouts change the same for the cluster as when it was judged.
     fn is_of_rollouts(&mut self, fleet: &Fleet, cluster: &Cluster) -> bool {
         let rollouts = fleet.rollouts().stamp();
@@ -69,6 +131,15 @@ pub enum Unsaved {
     /// That the cluster polled again.
     Times,
     Content,
+}
+
+/// What a cluster has said since a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It has to be judged.
+    Something,
+    /// Nothing; with its last poll.
+    Nothing(Option<Moment>),
 }
 
 /// A poll of a cluster.
@@ -94,36 +165,21 @@ pub struct Outline {
 /// A part of the clusters.
 #[derive(Debug, Default)]
 struct Part {
-    clusters: HashMap<Arc<str>, Kept>,
+    clusters: HashMap<Arc<str>, Arc<Mutex<Kept>>>,
     /// Clusters whose evidence is to be saved: soon, and some time.
     content: Vec<Arc<str>>,
     times: Vec<Arc<str>>,
-}
-
-impl Part {
-    /// What is kept of a cluster.
-    fn entry(&mut self, id: &Arc<str>) -> &mut Kept {
-        self.clusters.entry(id.clone()).or_default()
-    }
-
-    /// Notes that the evidence of a cluster is to be saved.
-    fn save(&mut self, id: &Arc<str>, unsaved: Unsaved) {
-        let Some(kept) = self.clusters.get_mut(id).filter(|kept| kept.unsaved < unsaved) else {
-            return;
-        };
-        kept.unsaved = unsaved;
-        match unsaved {
-            Unsaved::Nothing => {}
-            Unsaved::Times => self.times.push(id.clone()),
-            Unsaved::Content => self.content.push(id.clone()),
-        }
-    }
 }
 
 /// The evidence of every cluster, by id.
 pub struct EvidenceMap {
     parts: Box<[Mutex<Part>]>,
     hasher: RandomState,
+    /// How many times something was learnt that a state may depend on.
+    learnt: AtomicU64,
+    /// Clusters that polled again, to be saved some time. Not in the parts, because threads that only look must not hold locks that polls
+    /// wait for.
+    polled: Mutex<Vec<Arc<str>>>,
     /// Of paths and agents: clusters share them.
     names: Mutex<HashSet<Arc<str>>>,
     /// Clusters that are not in the fleet any more, and the revision of the list of clusters that was looked at for that.
@@ -135,6 +191,8 @@ impl Default for EvidenceMap {
         EvidenceMap {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
+            learnt: AtomicU64::default(),
+            polled: Mutex::default(),
             names: Mutex::default(),
             forgotten: Mutex::default(),
         }
@@ -157,64 +215,133 @@ impl EvidenceMap {
         lock(&self.parts[self.hasher.hash_one(id) as usize % PARTS])
     }
 
-    /// Notes a poll.
-    pub fn poll(&self, id: &Arc<str>, poll: PollSeen<'_>) {
-        let mut part = self.part(id);
-        if let Some(kept) = part.clusters.get_mut(id)
-            && kept
-                .evidence
-                .poll_again(poll.path, poll.digest, poll.revision, poll.at, poll.agent)
-        {
-            if kept.unsaved == Unsaved::Nothing {
-                part.save(id, Unsaved::Times);
+    /// What is kept of a cluster.
+    fn find(&self, id: &str) -> Option<Arc<Mutex<Kept>>> {
+        self.part(id).clusters.get(id).cloned()
+    }
+
+    /// The same, from now on.
+    fn entry(&self, id: &Arc<str>) -> Arc<Mutex<Kept>> {
+        self.part(id).clusters.entry(id.clone()).or_default().clone()
+    }
+
+    /// Looks at what is kept of a cluster, if anything is. The cluster of the snapshot points to it, so that whoever looks at the whole fleet takes
+    /// the lock of one cluster at a time, and hardly ever that of a part, which polls of many clusters may wait for.
+    fn look<T>(&self, cluster: &Cluster, look: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+        let pointer = &cluster.head().kept;
+        if let Some(kept) = pointer.get().and_then(|kept| kept.downcast_ref::<Mutex<Kept>>()) {
+            let mut kept = lock(kept);
+            if !kept.is_forgotten {
+                return Some(look(&mut kept));
             }
-            return;
         }
-        let told = Told {
-            path: self.shared(poll.path),
-            digest: poll.digest,
-            revision: poll.revision,
-            at: poll.at,
-            since: poll.at,
-            agent: self.shared(poll.agent),
-        };
-        part.entry(id).evidence.poll(told);
-        note(&mut part, id);
+        let kept = self.find(&cluster.document().id)?;
+        // It has a pointer already if it was deleted and created again within a moment.
+        let _ = pointer.set(kept.clone());
+        Some(look(&mut lock(&kept)))
+    }
+
+    /// The same, with every poll until now.
+    fn look_now<T>(&self, fleet: &Fleet, cluster: &Cluster, look: impl FnOnce(&mut Kept) -> T) -> Option<T> {
+        let (found, is_news) = self.look(cluster, |kept| {
+            let is_news = kept.collect(fleet, cluster) && kept.unsaved == Unsaved::Nothing;
+            if is_news {
+                kept.unsaved = Unsaved::Times;
+            }
+            (look(kept), is_news)
+        })?;
+        if is_news {
+            lock(&self.polled).push(cluster.document().id.clone());
+        }
+        Some(found)
+    }
+
+    /// Collects the polls of every cluster, before the server stops.
+    pub fn collect(&self, fleet: &Fleet) {
+        for cluster in fleet.clusters().values() {
+            self.look_now(fleet, cluster, |_| ());
+        }
+    }
+
+    /// Identifies the program that polls.
+    pub fn visitor(&self, agent: &str) -> u64 {
+        self.hasher.hash_one(agent).max(1)
+    }
+
+    /// Notes a poll that is not noted with its reply ([`Fleet::visits`]). The cluster of the snapshot points to what is kept of it: a lookup by id would be the largest part of this.
+    pub fn poll(&self, cluster: &Cluster, poll: PollSeen<'_>) {
+        let id = &cluster.document().id;
+        let kept = cluster.head().kept.get_or_init(|| self.entry(id));
+        if let Some(kept) = kept.downcast_ref::<Mutex<Kept>>() {
+            let mut kept = lock(kept);
+            if !kept.is_forgotten {
+                let unsaved = kept.poll(self, poll);
+                return self.save(id, kept, unsaved);
+            }
+        }
+        // It was deleted and created again within a moment. The pointer cannot change, until the cluster does.
+        let kept = self.entry(id);
+        let mut kept = lock(&kept);
+        let unsaved = kept.poll(self, poll);
+        self.save(id, kept, unsaved);
     }
 
     /// Notes what an event says. Returns whether that is new.
     pub fn observe(&self, id: &Arc<str>, now: Moment, observation: Option<Observation>) -> bool {
-        let mut part = self.part(id);
-        let changed = part.entry(id).evidence.observe(now, observation);
+        let kept = self.entry(id);
+        let mut kept = lock(&kept);
+        let changed = kept.evidence.observe(now, observation);
         if changed {
-            note(&mut part, id);
+            let unsaved = kept.note(self);
+            self.save(id, kept, unsaved);
         }
         changed
     }
 
     /// Notes what a report says.
     pub fn report(&self, id: &Arc<str>, report: Report) {
-        let mut part = self.part(id);
-        match part.entry(id).evidence.report(report) {
-            true => note(&mut part, id),
-            false => part.save(id, Unsaved::Times),
-        }
+        let kept = self.entry(id);
+        let mut kept = lock(&kept);
+        let unsaved = match kept.evidence.report(report) {
+            true => kept.note(self),
+            false => Unsaved::Times,
+        };
+        self.save(id, kept, unsaved);
     }
 
     /// Adds what other processes know.
     pub fn merge(&self, id: &Arc<str>, mut other: Evidence) {
         other.share_names(|name| self.shared(name));
-        let mut part = self.part(id);
-        let kept = part.entry(id);
+        let kept = self.entry(id);
+        let mut kept = lock(&kept);
         let theirs = other.clone();
         if kept.evidence.merge(other) {
-            kept.version = kept.version.wrapping_add(1);
-            kept.judged = None;
+            kept.note(self);
         }
         // What they lack must be saved: a process writes whole rows.
         if kept.evidence != theirs {
-            part.save(id, Unsaved::Times);
+            self.save(id, kept, Unsaved::Times);
         }
+    }
+
+    /// Notes that the evidence of a cluster is to be saved.
+    fn save(&self, id: &Arc<str>, mut kept: MutexGuard<'_, Kept>, unsaved: Unsaved) {
+        if kept.unsaved >= unsaved {
+            return;
+        }
+        kept.unsaved = unsaved;
+        drop(kept);
+        let mut part = self.part(id);
+        match unsaved {
+            Unsaved::Nothing => {}
+            Unsaved::Times => part.times.push(id.clone()),
+            Unsaved::Content => part.content.push(id.clone()),
+        }
+    }
+
+    /// A number that is another one after something was learnt that a state may depend on.
+    pub fn learnt(&self) -> u64 {
+        self.learnt.load(Ordering::Relaxed)
     }
 
     /// A name, shared by all clusters that have it.
@@ -230,55 +357,77 @@ impl EvidenceMap {
         name
     }
 
-    pub fn get(&self, id: &str) -> Evidence {
-        let part = self.part(id);
-        let kept = part.clusters.get(id);
-        kept.map(|kept| kept.evidence.clone()).unwrap_or_default()
+    pub fn get(&self, fleet: &Fleet, cluster: &Cluster) -> Evidence {
+        self.look_now(fleet, cluster, |kept| kept.evidence.clone())
+            .unwrap_or_default()
+    }
+
+    /// Whether a cluster has said anything that counts since a revision: it polled one of these paths then, or something there is not ready,
+    /// whenever that was said.
+    pub fn said_since<'a>(
+        &self,
+        fleet: &Fleet,
+        cluster: &Cluster,
+        mut paths: impl Iterator<Item = &'a str>,
+        revision: Revision,
+    ) -> Said {
+        let said = self.look_now(fleet, cluster, |kept| {
+            let evidence = &kept.evidence;
+            let has_polled = |path: &str| evidence.told_at(path).is_some_and(|told| told.revision >= revision);
+            match paths.any(has_polled) || evidence.objects().any(|seen| seen.health != Health::Ready) {
+                true => Said::Something,
+                false => Said::Nothing(evidence.last_poll()),
+            }
+        });
+        said.unwrap_or(Said::Something)
     }
 
     /// What is known about a cluster, in short. None: nothing.
     pub fn outline(&self, fleet: &Fleet, cluster: &Arc<Cluster>, templates: &Arc<Bundle>) -> Option<Outline> {
-        let mut part = self.part(&cluster.document().id);
-        let kept = part.clusters.get_mut(&cluster.document().id)?;
-        let holds = |judged: &mut Judged| {
-            std::ptr::eq(judged.templates.as_ptr(), Arc::as_ptr(templates))
-                && std::ptr::eq(judged.cluster.as_ptr(), Arc::as_ptr(cluster))
-                && judged.is_of_rollouts(fleet, cluster)
-        };
-        let judged = kept.judged.as_mut();
-        let lasting = judged.and_then(|judged| holds(judged).then_some(judged.lasting));
-        Some(Outline {
-            last_poll: kept.evidence.last_poll(),
-            lasting,
-            version: kept.version,
-            has_objects: kept.evidence.has_objects(),
+        self.look_now(fleet, cluster, |kept| {
+            let holds = |judged: &mut Judged| {
+                std::ptr::eq(judged.templates.as_ptr(), Arc::as_ptr(templates))
+                    && std::ptr::eq(judged.cluster.as_ptr(), Arc::as_ptr(cluster))
+                    && judged.is_of_catalog(fleet, cluster)
+                    && judged.is_of_rollouts(fleet, cluster)
+            };
+            let judged = kept.judged.as_mut();
+            let lasting = judged.and_then(|judged| holds(judged).then_some(judged.lasting));
+            Outline {
+                last_poll: kept.evidence.last_poll(),
+                lasting,
+                version: kept.version,
+                has_objects: kept.evidence.has_objects(),
+            }
         })
     }
 
     /// Keeps a judgement of evidence with this version.
     pub fn keep(&self, fleet: &Fleet, cluster: &Arc<Cluster>, templates: &Arc<Bundle>, version: u32, lasting: Lasting) {
-        let mut part = self.part(&cluster.document().id);
-        if let Some(kept) = part.clusters.get_mut(&cluster.document().id)
-            && kept.version == version
-        {
-            kept.judged = Some(Judged {
-                cluster: Arc::downgrade(cluster),
-                templates: Arc::downgrade(templates),
-                rollouts: fleet.rollouts().stamp(),
-                patched: fleet.patched_for(cluster),
-                lasting,
-            });
-        }
+        let judged = Judged {
+            cluster: Arc::downgrade(cluster),
+            templates: Arc::downgrade(templates),
+            catalog: fleet.catalog(),
+            rollouts: fleet.rollouts().stamp(),
+            patched: fleet.patched_for(cluster),
+            lasting,
+        };
+        self.look(cluster, |kept| {
+            if kept.version == version {
+                kept.judged = Some(judged);
+            }
+        });
     }
 
     /// Notes the state that followers are told. Returns the one they were told before, if it is another.
-    pub fn show(&self, id: &Arc<str>, state: State) -> Option<State> {
-        let mut part = self.part(id);
-        // A cluster that nothing is known about has never polled.
-        if state == State::Never && !part.clusters.contains_key(id) {
-            return None;
-        }
-        let before = part.entry(id).shown.replace(state).unwrap_or(State::Never);
+    pub fn show(&self, cluster: &Cluster, state: State) -> Option<State> {
+        let note = |kept: &mut Kept| kept.shown.replace(state).unwrap_or(State::Never);
+        let before = match self.look(cluster, note) {
+            Some(before) => before,
+            // A cluster that nothing is known about has never polled.
+            None if state == State::Never => return None,
+            None => note(&mut lock(&self.entry(&cluster.document().id))),
+        };
         (before != state).then_some(before)
     }
 
@@ -290,9 +439,10 @@ impl EvidenceMap {
             return;
         }
         for part in &self.parts {
-            lock(part).clusters.retain(|id, _| {
+            lock(part).clusters.retain(|id, kept| {
                 let is_known = fleet.cluster(id).is_some();
                 if !is_known {
+                    lock(kept).is_forgotten = true;
                     forgotten.1.push(id.clone());
                 }
                 is_known
@@ -308,6 +458,10 @@ impl EvidenceMap {
     /// Takes evidence that is to be saved, at least as urgent as `least`, of at most `most` clusters.
     pub fn take_unsaved(&self, least: Unsaved, most: usize) -> Vec<(Arc<str>, Evidence)> {
         let mut taken = Vec::new();
+        while least == Unsaved::Times && taken.len() < most {
+            let Some(id) = lock(&self.polled).pop() else { break };
+            taken.extend(self.find(&id).and_then(|kept| lock(&kept).take(&id)));
+        }
         for part in &self.parts {
             loop {
                 let mut part = lock(part);
@@ -320,12 +474,10 @@ impl EvidenceMap {
                         _ => None,
                     });
                     let Some(id) = next else { break };
-                    if let Some(kept) = part.clusters.get_mut(&id)
-                        && kept.unsaved != Unsaved::Nothing
-                    {
-                        kept.unsaved = Unsaved::Nothing;
-                        taken.push((id, kept.evidence.clone()));
-                    }
+                    let Some(mut kept) = part.clusters.get(&id).map(|kept| lock(kept)) else {
+                        continue;
+                    };
+                    taken.extend(kept.take(&id));
                 }
                 let is_done = part.content.is_empty() && (part.times.is_empty() || least == Unsaved::Content);
                 if is_done || taken.len() >= most {
@@ -342,7 +494,9 @@ impl EvidenceMap {
     /// Marks clusters whose evidence could not be saved.
     pub fn put_back<'a>(&self, ids: impl IntoIterator<Item = &'a Arc<str>>) {
         for id in ids {
-            self.part(id).save(id, Unsaved::Content);
+            if let Some(kept) = self.find(id) {
+                self.save(id, lock(&kept), Unsaved::Content);
+            }
         }
     }
 
@@ -354,12 +508,4 @@ impl EvidenceMap {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// Notes that the evidence of a cluster says something new.
-fn note(part: &mut Part, id: &Arc<str>) {
-    let kept = part.entry(id);
-    kept.version = kept.version.wrapping_add(1);
-    kept.judged = None;
-    part.save(id, Unsaved::Content);
 }

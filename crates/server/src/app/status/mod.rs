@@ -6,6 +6,8 @@
 mod causes;
 mod changed;
 mod evidence_map;
+mod latest;
+mod map;
 mod overview;
 mod receive;
 mod revision;
@@ -25,8 +27,11 @@ use resourceset::Bundle;
 
 pub use self::causes::Cause;
 pub use self::changed::{Changed, Crowded, Waiting};
-pub use self::evidence_map::{EvidenceMap, PollSeen};
-pub use self::overview::{Counts, Overview, Row, StatusQuery, Summary};
+pub use self::evidence_map::{EvidenceMap, PollSeen, Said};
+use self::latest::Latest;
+pub use self::map::{ENVIRONMENT, Label, Map, MapQuery, Place};
+pub(super) use self::overview::found;
+pub use self::overview::{Counts, LastTold, Overview, Row, StatusQuery, Summary};
 pub use self::revision::{Effects, Missing, Progress, RevisionQuery, RevisionStatus};
 pub use self::share::share;
 pub use self::watch::{Transition, Transitions, watch};
@@ -38,6 +43,14 @@ use super::resources::cluster_of;
 pub fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Answers that many ask for at the same time.
+#[derive(Debug, Default)]
+pub struct Answers {
+    overviews: Latest<StatusQuery, Overview>,
+    maps: Latest<MapQuery, Map>,
+    causes: Latest<Option<String>, Vec<Cause>>,
 }
 
 /// What states are judged by, besides evidence: a fleet, and the templates that clusters render its replies with.
@@ -72,7 +85,7 @@ impl App {
 impl Judge {
     /// The status of a cluster, with everything that it rests on.
     pub fn status(&self, map: &EvidenceMap, cluster: &Arc<Cluster>) -> ClusterStatus {
-        let evidence = map.get(&cluster.document().id);
+        let evidence = map.get(&self.fleet, cluster);
         judge(&evidence, &self.expected(cluster), self.now, self.silent_after)
     }
 
@@ -97,7 +110,7 @@ impl Judge {
             };
             return (lasting, outline.last_poll);
         }
-        let evidence = map.get(&cluster.document().id);
+        let evidence = map.get(&self.fleet, cluster);
         let lasting = match outline.has_objects {
             true => judge(&evidence, &self.expected(cluster), self.now, self.silent_after).lasting,
             false => Lasting::of_polls(&evidence, self.replies(cluster)),
@@ -139,7 +152,7 @@ impl Judge {
         cluster: &Arc<Cluster>,
         inputs: &[(Arc<str>, BTreeSet<String>)],
     ) -> (State, bool) {
-        let evidence = map.get(&cluster.document().id);
+        let evidence = map.get(&self.fleet, cluster);
         let is_wanted = |path: &str| inputs.iter().any(|(own, _)| &**own == path);
         // Without a report, the digests of replies tell all: nothing has to be merged for that.
         if !evidence.has_objects() {

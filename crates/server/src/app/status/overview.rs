@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fleet::Fleet;
 use fleet::log::Revision;
 use fleet::refusal::quote;
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
-use fleet::status::{InputStatus, Moment, State};
+use fleet::status::{InputStatus, Moment, Observation, State};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{App, Judge};
@@ -23,16 +24,28 @@ const JUDGING: Duration = Duration::from_millis(400);
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Which clusters.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusQuery {
     pub selector: Option<String>,
+    /// A part of the id or of the DNS name.
+    pub search: Option<String>,
     /// Empty: all.
     pub states: Vec<State>,
     /// A kind, by any of its names.
     pub kind: Option<String>,
     /// The id of an input: the states are those of this input on the clusters that have it.
     pub component: Option<String>,
+    /// Why something fails there: only such clusters. With a component, why that input fails.
+    pub reason: Option<String>,
+    /// The version that fails there.
+    pub version: Option<String>,
     pub page: Page,
+}
+
+impl StatusQuery {
+    fn has_cause(&self) -> bool {
+        self.reason.is_some() || self.version.is_some()
+    }
 }
 
 /// How many clusters have each state.
@@ -66,7 +79,9 @@ pub struct Summary {
     pub at: Moment,
     pub revision: Revision,
     pub counts: Counts,
-    pub by_environment: BTreeMap<Box<str>, Counts>,
+    pub by_environment: BTreeMap<Arc<str>, Counts>,
+    /// Another number once something is known that was not before.
+    pub learnt: u64,
 }
 
 /// One cluster of a list.
@@ -76,8 +91,18 @@ pub struct Row {
     pub state: State,
     pub since: Option<Moment>,
     pub last_poll: Option<Moment>,
+    /// What it was told last, on any path.
+    pub told: Option<LastTold>,
     /// The input that was asked for.
     pub input: Option<Box<InputStatus>>,
+}
+
+/// The last answer to a poll of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastTold {
+    pub revision: Revision,
+    /// Who asked, by its User-Agent.
+    pub agent: Arc<str>,
 }
 
 /// Counts, and a page.
@@ -90,11 +115,23 @@ pub struct Overview {
 }
 
 impl App {
-    /// The states of clusters. Counts are of all that the selector matches, whatever states are asked for.
-    pub fn overview(&self, turn: &Turn, query: &StatusQuery) -> Result<Overview, ReadError> {
+    /// The states of clusters, as they were asked for at a moment. Counts are of all that the selector matches, whatever states are asked for.
+    pub fn overview(&self, turn: &Turn, query: &StatusQuery, asked: Instant) -> Result<Arc<Overview>, ReadError> {
+        /// The longest page that is kept for others.
+        const MOST_KEPT: usize = 1000;
         if let Some(overview) = self.counts_only(query) {
-            return Ok(overview);
+            return Ok(overview.into());
         }
+        match query.page.limit <= MOST_KEPT {
+            true => {
+                let make = |query: &StatusQuery| self.make_overview(turn, query);
+                self.answers.overviews.answer(query, asked, make)
+            }
+            false => self.make_overview(turn, query).map(Arc::new),
+        }
+    }
+
+    fn make_overview(&self, turn: &Turn, query: &StatusQuery) -> Result<Overview, ReadError> {
         let judge = self.judge();
         let wanted = wanted(&judge, query)?;
         let mut summary = Summary {
@@ -116,6 +153,9 @@ impl App {
             let Some(row) = self.row(&judge, cluster, wanted.as_ref(), may_judge) else {
                 continue;
             };
+            if !self.has_cause(&judge, &row, query) {
+                continue;
+            }
             summary.count(cluster, row.state);
             if query.states.is_empty() || query.states.contains(&row.state) {
                 total += 1;
@@ -127,13 +167,47 @@ impl App {
             }
         }
         let rows = found.into_iter().rev().flatten();
-        let rows = rows.skip(query.page.offset).take(query.page.limit).collect();
+        let mut rows: Vec<Row> = rows.skip(query.page.offset).take(query.page.limit).collect();
+        for row in &mut rows {
+            row.told = self.last_told(&judge.fleet, &row.cluster);
+        }
         Ok(Overview { summary, total, rows })
+    }
+
+    fn last_told(&self, fleet: &Fleet, cluster: &Cluster) -> Option<LastTold> {
+        let evidence = self.evidence.get(fleet, cluster);
+        let last = evidence.told().iter().max_by_key(|told| told.at)?;
+        Some(LastTold {
+            revision: last.revision,
+            agent: last.agent.clone(),
+        })
+    }
+
+    /// Whether what fails on a cluster fails for the reason and at the version of a query.
+    fn has_cause(&self, judge: &Judge, row: &Row, query: &StatusQuery) -> bool {
+        if !query.has_cause() {
+            return true;
+        }
+        if row.state != State::Failing {
+            return false;
+        }
+        let is_wanted = |wanted: &Option<String>, text: &str| wanted.as_ref().is_none_or(|wanted| *wanted == *text);
+        let fits =
+            |seen: &Observation| is_wanted(&query.reason, &seen.reason) && is_wanted(&query.version, &seen.version);
+        if let Some(input) = &row.input {
+            return input.seen.as_ref().is_some_and(fits);
+        }
+        let status = judge.status(&self.evidence, &row.cluster);
+        let inputs = status.kinds.iter().flat_map(|kind| &kind.inputs);
+        let failing = inputs.filter(|input| input.state == State::Failing);
+        let mut seen = failing.filter_map(|input| input.seen.as_ref()).chain(&status.objects);
+        seen.any(fits)
     }
 
     /// The last counts of the task that watches, if nothing else is asked for.
     fn counts_only(&self, query: &StatusQuery) -> Option<Overview> {
-        let everything = query.selector.is_none() && query.states.is_empty() && query.component.is_none();
+        let everything = query.selector.is_none() && query.search.is_none() && query.states.is_empty();
+        let everything = everything && query.component.is_none() && !query.has_cause();
         if !everything || query.kind.is_some() || query.page.limit > 0 {
             return None;
         }
@@ -156,6 +230,7 @@ impl App {
                 state,
                 since,
                 last_poll,
+                told: None,
                 input: None,
             });
         };
@@ -179,6 +254,7 @@ impl App {
             state,
             since,
             last_poll: status.last_poll,
+            told: None,
             input,
         })
     }
@@ -245,29 +321,47 @@ fn wanted(judge: &Judge, query: &StatusQuery) -> Result<Option<Wanted>, ReadErro
 }
 
 /// The clusters that a query is about, by id.
-fn clusters<'a>(
-    judge: &'a Judge,
-    query: &StatusQuery,
-    wanted: Option<&Wanted>,
-) -> Result<Box<dyn Iterator<Item = &'a Arc<Cluster>> + 'a>, ReadError> {
+fn clusters<'a>(judge: &'a Judge, query: &StatusQuery, wanted: Option<&Wanted>) -> Result<Found<'a>, ReadError> {
     let fleet = &*judge.fleet;
-    let selector = query.selector.as_deref();
-    let selector = selector.map(|text| Selector::for_fleet(text, fleet)).transpose()?;
     if let Some((wanted, input)) = wanted.and_then(|wanted| Some((wanted, wanted.input.as_ref()?))) {
-        let users = fleet.users(&wanted.kind, input).sorted();
-        let users = users.into_iter().filter_map(|id| fleet.cluster(&id));
+        let users = fleet.sorted(fleet.users(&wanted.kind, input));
+        let selector = query.selector.as_deref();
+        let selector = selector.map(|text| Selector::for_fleet(text, fleet)).transpose()?;
         let selected: Option<HashSet<_>> = selector.map(|selector| selector.select(fleet).map(Arc::as_ptr).collect());
-        return Ok(Box::new(users.filter(move |cluster| {
+        let users = users.filter(move |cluster| {
             selected
                 .as_ref()
                 .is_none_or(|selected| selected.contains(&Arc::as_ptr(cluster)))
-        })));
+        });
+        return Ok(searched(Box::new(users), query.search.as_deref()));
     }
-    Ok(match selector {
+    found(fleet, query.selector.as_deref(), query.search.as_deref())
+}
+
+/// Clusters, by id.
+pub(in crate::app) type Found<'a> = Box<dyn Iterator<Item = &'a Arc<Cluster>> + 'a>;
+
+/// The clusters that a selector matches, and whose names have a part.
+pub(in crate::app) fn found<'a>(
+    fleet: &'a Fleet,
+    selector: Option<&str>,
+    search: Option<&str>,
+) -> Result<Found<'a>, ReadError> {
+    let selector = selector.map(|text| Selector::for_fleet(text, fleet)).transpose()?;
+    let found: Found<'a> = match selector {
         None => Box::new(fleet.clusters().values()),
-        Some(selector) => {
-            let found: Vec<_> = selector.select(fleet).collect();
-            Box::new(found.into_iter())
-        }
-    })
+        Some(selector) => Box::new(selector.select(fleet).collect::<Vec<_>>().into_iter()),
+    };
+    Ok(searched(found, search))
+}
+
+/// Those whose id or DNS name has a part.
+fn searched<'a>(clusters: Found<'a>, part: Option<&str>) -> Found<'a> {
+    let Some(part) = part.map(str::to_ascii_lowercase) else {
+        return clusters;
+    };
+    Box::new(clusters.filter(move |cluster| {
+        let (id, dns) = (&cluster.document().id, &cluster.head().dns);
+        id.to_ascii_lowercase().contains(&part) || dns.contains(&*part)
+    }))
 }

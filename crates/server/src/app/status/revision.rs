@@ -126,7 +126,7 @@ impl App {
         }
         let difference = self.difference(turn, (Revision(revision.0 - 1), revision), None)?;
         let affected = difference.effect.clusters.into_iter().map(|cluster| Affected {
-            id: cluster.id,
+            id: cluster.id().clone(),
             inputs: cluster
                 .inputs
                 .iter()

@@ -60,6 +60,7 @@ pub async fn share(app: Arc<App>, table: Arc<dyn SharedEvidence>) {
         }
     }
     let last = async {
+        app.evidence.collect(&app.fleet());
         let _lost = exchange(&app, &*table, true).await;
         table.close().await;
     };

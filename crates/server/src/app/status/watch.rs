@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
 use fleet::status::{Moment, State};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::{App, Summary};
 use crate::app::reads::on_a_thread;
 use crate::metrics::StateLabels;
 
 /// How often every cluster is looked at, at most.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(250);
+/// The longest pause, however long a look takes.
+const LONGEST: Duration = Duration::from_secs(60);
 /// The share of time that this may take: a large fleet is looked at less often.
 const REST: u32 = 20;
 /// How many changes a slow follower may miss before it is told so.
@@ -23,7 +24,7 @@ const KEPT: usize = 4096;
 pub struct Transition {
     pub id: Arc<str>,
     pub dns: Arc<str>,
-    pub environment: Box<str>,
+    pub environment: Arc<str>,
     pub before: State,
     pub state: State,
     pub since: Option<Moment>,
@@ -33,14 +34,14 @@ pub struct Transition {
 /// What followers of states get.
 #[derive(Debug)]
 pub struct Transitions {
-    summary: ArcSwap<Summary>,
+    summary: watch::Sender<Arc<Summary>>,
     out: broadcast::Sender<Arc<Transition>>,
 }
 
 impl Default for Transitions {
     fn default() -> Self {
         Transitions {
-            summary: ArcSwap::default(),
+            summary: watch::Sender::default(),
             out: broadcast::channel(KEPT).0,
         }
     }
@@ -49,7 +50,12 @@ impl Default for Transitions {
 impl Transitions {
     /// The last counts.
     pub fn summary(&self) -> Arc<Summary> {
-        self.summary.load_full()
+        self.summary.borrow().clone()
+    }
+
+    /// Each summary as it is made.
+    pub fn summaries(&self) -> watch::Receiver<Arc<Summary>> {
+        self.summary.subscribe()
     }
 
     pub fn follow(&self) -> broadcast::Receiver<Arc<Transition>> {
@@ -70,7 +76,7 @@ pub async fn watch(app: Arc<App>) {
         if started.is_ok() {
             let _panicked = is_done.await;
         }
-        let rest = (begun.elapsed() * REST).clamp(EVERY, 60 * EVERY);
+        let rest = (begun.elapsed() * REST).clamp(EVERY, LONGEST);
         tokio::select! {
             () = tokio::time::sleep(rest) => {}
             () = app.stops() => return,
@@ -81,10 +87,13 @@ pub async fn watch(app: Arc<App>) {
 impl App {
     /// Looks at every cluster once.
     pub fn look(&self) {
+        // Before the evidence is looked at: what comes in meanwhile counts for the next look.
+        let learnt = self.evidence.learnt();
         let judge = self.judge();
         let mut summary = Summary {
             at: judge.now,
             revision: judge.fleet.revision(),
+            learnt,
             ..Summary::default()
         };
         for cluster in judge.fleet.clusters().values() {
@@ -92,7 +101,7 @@ impl App {
             let (state, since) = lasting.at_poll(last_poll, judge.now, judge.silent_after);
             summary.count(cluster, state);
             let (id, head) = (&cluster.document().id, cluster.head());
-            if let Some(before) = self.evidence.show(id, state) {
+            if let Some(before) = self.evidence.show(cluster, state) {
                 // Nobody may follow.
                 let _unheard = self.transitions.out.send(Arc::new(Transition {
                     id: id.clone(),
@@ -106,8 +115,9 @@ impl App {
             }
         }
         self.evidence.forget(&judge.fleet);
+        self.forget_members(&judge.fleet);
         self.show_in_metrics(&summary);
-        self.transitions.summary.store(Arc::new(summary));
+        self.transitions.summary.send_replace(Arc::new(summary));
     }
 
     fn show_in_metrics(&self, summary: &Summary) {

@@ -1,6 +1,6 @@
-//! An issuer, and its keys: fetched at the start, from time to time, and when a token names a key that is not known.
+//! An issuer, its keys, and where people sign in: fetched at the start, from time to time, and when a token names a key that is not known.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::fetch;
+use super::fetch::{Addresses, Fetched, fetch};
 use super::keys::Keys;
 
 /// How long keys are used before they are fetched again, so that those that the issuer withdrew are forgotten.
@@ -29,6 +29,8 @@ pub(super) struct Issuer {
     ca_file: Option<PathBuf>,
     /// None: they were never fetched.
     keys: ArcSwapOption<Keys>,
+    /// Where people sign in, fetched with the keys.
+    addresses: ArcSwapOption<Addresses>,
     /// Whether the last fetch succeeded.
     current: AtomicBool,
     phase: watch::Sender<Phase>,
@@ -51,6 +53,7 @@ impl Issuer {
             url: url.to_owned(),
             ca_file,
             keys: ArcSwapOption::empty(),
+            addresses: ArcSwapOption::empty(),
             current: AtomicBool::new(true),
             phase: watch::Sender::new(Phase::Fetching),
             wanted: Notify::new(),
@@ -60,6 +63,15 @@ impl Issuer {
     /// Its keys. None if they were never fetched.
     pub(super) fn keys(&self) -> Option<Arc<Keys>> {
         self.keys.load_full()
+    }
+
+    /// Where people sign in. None if that was never fetched.
+    pub(super) fn addresses(&self) -> Option<Arc<Addresses>> {
+        self.addresses.load_full()
+    }
+
+    pub(super) fn ca_file(&self) -> Option<&Path> {
+        self.ca_file.as_deref()
     }
 
     /// Whether the last fetch of its keys succeeded, or there was none yet.
@@ -84,13 +96,13 @@ impl Issuer {
         let mut logged = None;
         loop {
             self.phase.send_replace(Phase::Fetching);
-            let keys = fetch::keys(&self.url, self.ca_file.as_deref()).await;
-            self.current.store(keys.is_ok(), Ordering::Relaxed);
+            let found = fetch(&self.url, self.ca_file()).await;
+            self.current.store(found.is_ok(), Ordering::Relaxed);
             fetched();
-            let pause = match keys {
-                Ok(keys) => {
+            let pause = match found {
+                Ok(found) => {
                     logged = None;
-                    self.put_in_force(keys);
+                    self.put_in_force(found);
                     EVERY
                 }
                 Err(error) => {
@@ -110,7 +122,9 @@ impl Issuer {
     }
 
     /// Unchanged keys stay the same object, by which tokens that they verified are known.
-    fn put_in_force(&self, keys: Keys) {
+    fn put_in_force(&self, found: Fetched) {
+        let Fetched { keys, addresses } = found;
+        self.addresses.store(Some(Arc::new(addresses)));
         if self.keys.load().as_deref() != Some(&keys) {
             info!(issuer = self.url, keys = keys.len(), "keys of the OIDC issuer");
             self.keys.store(Some(Arc::new(keys)));

@@ -3,6 +3,8 @@
 //! A token is verified here, with the keys of its issuer. Which identity it is follows from the snapshot
 //! ([`fleet::identity::Identities::claimed`]), at every request: a changed, revoked or expired identity acts at once.
 
+mod ask;
+mod code_flow;
 mod fetch;
 mod issuer;
 mod jwt;
@@ -16,14 +18,16 @@ use std::time::Instant;
 use fleet::identity::Time;
 use fleet::log::Digest;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+pub use self::code_flow::Failed;
 use self::issuer::Issuer;
 use self::jwt::Jwt;
 pub use self::refused::Refused;
 use self::verified::Cache;
 pub use self::verified::Verified;
-use crate::config::{ConfigError, OidcConfig};
+use crate::config::{ClientSecret, ConfigError, OidcConfig};
 
 /// The issuers, their keys, and the tokens that were verified with them.
 #[derive(Debug)]
@@ -31,18 +35,22 @@ pub struct Oidc {
     config: OidcConfig,
     issuers: Vec<Issuer>,
     verified: Cache,
+    /// Places for sign-ins that ask the issuer for a token.
+    redeeming: Semaphore,
 }
 
 impl Oidc {
     /// The issuers of a configuration, without their keys yet.
     pub fn new(config: &OidcConfig) -> Result<Oidc, ConfigError> {
-        // Read here only to find what is wrong: each fetch reads it again.
-        config.ca_file.as_deref().map(fetch::certificates).transpose()?;
+        // Files are read here only to find what is wrong: each use reads them again.
+        config.ca_file.as_deref().map(ask::certificates).transpose()?;
+        config.client_secret.as_ref().map(ClientSecret::read).transpose()?;
         let issuer = |url: &String| Issuer::new(url, config.ca_file.clone());
         Ok(Oidc {
             issuers: config.issuers.iter().map(issuer).collect(),
             config: config.clone(),
             verified: Cache::default(),
+            redeeming: Semaphore::new(code_flow::PLACES),
         })
     }
 

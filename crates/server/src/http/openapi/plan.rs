@@ -244,11 +244,15 @@ fn some_clusters() -> Value {
 
 fn rollout_plan() -> Value {
     let wave = object(
-        &["name", "approve", "members", "affected", "removals"],
+        &["name", "approve", "members", "affected", "removals", "guards"],
         json!({
             "name": text(), "approve": flag(), "members": integer(),
             "affected": described("Members for which something changes.", integer()),
             "removals": described("Members that lose something.", integer()),
+            "guards": described(
+                "The limits of the guards in force, and how many members count. While one is exceeded, the wave is not promoted.",
+                array(reference("guard_check")),
+            ),
         }),
     );
     let unaffected = "Clusters that have what the rollout changes, and override it; the first 1,000.";

@@ -1,7 +1,8 @@
 //! JWTs: which are accepted, whose they are, and what happens when keys change or the issuer is away. The issuer is the test's own; the tests
-//! of [`provider`] have a real one.
+//! of [`sign_in`] have a real one.
 
 pub mod issuer;
+mod sign_in;
 
 use std::time::{Duration, Instant};
 
@@ -503,6 +504,39 @@ fn settings_that_cannot_be_used_are_named() {
         ),
         (&[("OIDC_AUDIENCE", "fleet")], "error: OIDC_AUDIENCE: needs OIDC_ISSUER"),
         (&[("OIDC_CA_FILE", "ca.pem")], "error: OIDC_CA_FILE: needs OIDC_ISSUER"),
+        (
+            &[("OIDC_CLIENT_SECRET", "s")],
+            "error: OIDC_CLIENT_SECRET: needs OIDC_ISSUER",
+        ),
+        (
+            &[
+                ("OIDC_ISSUER", "https://a.example"),
+                ("OIDC_AUDIENCE", "fleet"),
+                ("OIDC_UI_CLIENT_ID", "web"),
+            ],
+            "error: OIDC_UI_CLIENT_ID: \"web\" is not one of OIDC_AUDIENCE",
+        ),
+        (
+            &[
+                ("OIDC_ISSUER", "https://a.example"),
+                ("OIDC_AUDIENCE", "fleet"),
+                ("OIDC_CLIENT_SECRET", "s"),
+                ("OIDC_CLIENT_SECRET_FILE", empty),
+            ],
+            "error: OIDC_CLIENT_SECRET: and OIDC_CLIENT_SECRET_FILE cannot both be set",
+        ),
+        (
+            &[
+                ("OIDC_ISSUER", "https://a.example"),
+                ("OIDC_AUDIENCE", "fleet"),
+                ("OIDC_CLIENT_SECRET_FILE", empty),
+            ],
+            "empty.pem: is empty",
+        ),
+        (
+            &[("UI_URL", "https://fleet.example.com")],
+            "error: UI_URL: \"https://fleet.example.com\" is not the address of the dashboard, as in https://fleet.example.com/ui",
+        ),
         (
             &[("OIDC_ISSUER", "http://login.example.com"), ("OIDC_AUDIENCE", "fleet")],
             "error: OIDC_ISSUER: \"http://login.example.com\" must begin with https://",

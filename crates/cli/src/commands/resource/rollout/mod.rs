@@ -14,9 +14,11 @@ use fleet::kind::ROLLOUTS;
 
 pub(super) use self::actions::{ABORT, APPROVE, COMPLETE, PAUSE, PROMOTE, RESUME, REVERT};
 pub(super) use self::history::show as show_history;
+pub(crate) use self::set::derived_id;
 pub(crate) use self::start::new_rollout;
 pub(super) use self::start::{PLAN, START};
 pub(super) use self::status::VERB as STATUS;
+pub(crate) use self::waves::slug;
 pub(crate) use self::words::{shell, waiting_for, wave};
 use crate::kinds::Kind;
 

@@ -1,4 +1,4 @@
-//! `--set KIND/ID FIELD=VALUE...`: the change of one shared document.
+//! `--set KIND/ID FIELD=VALUE... FIELD-...`: the change of one shared document.
 
 use fleet::kind::PROFILES;
 use serde_json::{Map, Value, json};
@@ -28,6 +28,12 @@ pub(super) fn operation(kinds: &Kinds, words: &[&String]) -> Result<Value, Failu
     }
     let mut value = Map::new();
     for word in fields {
+        if let Some(path) = word.strip_suffix('-').filter(|path| !path.contains('=')) {
+            let (name, key) = field_path(path, &known).map_err(usage)?;
+            let cleared = key.map_or(Value::Null, |key| json!({ key: null }));
+            add(&mut value, &name, cleared);
+            continue;
+        }
         let (path, text) = pair(word).map_err(usage)?;
         let (name, key) = field_path(&path, &known).map_err(usage)?;
         let parsed = match kind.fields.iter().find(|field| field.name == name) {
@@ -72,7 +78,7 @@ fn add(all: &mut Map<String, Value>, name: &str, value: Value) {
 }
 
 /// The id of a rollout that nobody named: the first document, and the first value that it gets.
-pub(super) fn derived_id(operations: &[Value]) -> Option<String> {
+pub(crate) fn derived_id(operations: &[Value]) -> Option<String> {
     let first = operations.first()?;
     let id = super::waves::slug(first["id"].as_str()?);
     let values = first["value"].as_object()?.values();
@@ -123,6 +129,14 @@ mod tests {
                 vec!["namespace/x", "labels.a.b/c=1", "labels=d=2"],
                 json!({"labels": {"a.b/c": "1", "d": "2"}}),
             ),
+            (
+                vec!["component/podinfo", "oci-tag-", "depends_on=a-"],
+                json!({"oci_tag": null, "depends_on": ["a-"]}),
+            ),
+            (
+                vec!["namespace/x", "labels.a=1", "labels.b-", r#"annotations={"c":null}"#],
+                json!({"labels": {"a": "1", "b": null}, "annotations": {"c": null}}),
+            ),
         ] {
             assert_eq!(value(&words), Ok(expected), "{words:?}");
         }
@@ -134,6 +148,7 @@ mod tests {
             (vec!["podinfo", "a=b"], "must be KIND/ID"),
             (vec!["component/podinfo", "oci_tag"], "must be key=value"),
             (vec!["component/podinfo", "oci_tga=1"], "did you mean"),
+            (vec!["component/podinfo", "oci_tga-"], "did you mean"),
             (
                 vec!["component/podinfo", "cluster_env_enabled=maybe"],
                 "not true or false",

@@ -31,7 +31,8 @@ pub(in super::super) const START: Verb = Verb {
 
 const ABOUT: &str = "\
 A wave is named in a few words: `10%` is a share of the clusters that no selector names, `environment=dev` those that match, and a \
-bare word such as `canary` those with the label ring=canary. The last wave is `rest`: everyone who is left. A cluster that \
+bare word such as `canary` those with the label ring=canary. The last wave is `rest`: everyone who is left. --wave has one wave each, \
+whose selector may have commas, and which may be named: gold:ring=stable,tier=gold. A cluster that \
 matches several selectors is in the first of these waves; percentages add up, so that 10%,20%,rest are 10, 20 and 70 in a hundred.
 
 A gate has converged (or told), failures, silent, soak and deadline. What it leaves out is converged=95%, failures=0, silent=5%, \
@@ -43,7 +44,8 @@ Examples:
   flux-resourceset-cli rollout start -f rollout.yaml
   flux-resourceset-cli rollout start --set component/podinfo oci_tag=6.7.1 --waves canary,10%,rest
   flux-resourceset-cli rollout start r --set component/x oci_tag=2 --waves 10%,rest --gate soak=1h
-  flux-resourceset-cli rollout start r --set namespace/x labels.a=b --waves dev,rest --approve rest";
+  flux-resourceset-cli rollout start r --set namespace/x labels.a=b --waves dev,rest --approve rest
+  flux-resourceset-cli rollout start --set component/x oci_tag=2 --wave a:tier=b,ring=c --wave rest";
 
 // What both commands propose. (Not a doc comment: clap would use it as their description.)
 #[derive(Args, Clone, Debug)]
@@ -56,8 +58,11 @@ struct Proposed {
     #[arg(short, long, value_name = "FILE|-", value_hint = ValueHint::AnyPath)]
     filename: Vec<PathBuf>,
     /// The waves, in their order: canary,10%,rest
-    #[arg(long, value_name = "WAVES", required_unless_present = "filename", conflicts_with = "filename", value_parser = given)]
+    #[arg(long, value_name = "WAVES", required_unless_present_any = ["filename", "wave"], conflicts_with_all = ["filename", "wave"], value_parser = given)]
     waves: Option<String>,
+    /// One wave, in the order of these flags: canary, gold:ring=stable,tier=gold, 10%, rest (can be repeated)
+    #[arg(long, value_name = "[NAME:]WAVE", conflicts_with = "filename", value_parser = given)]
+    wave: Vec<String>,
     /// A wave that waits for an approval (can be repeated)
     #[arg(long, value_name = "WAVE", conflicts_with = "filename", value_delimiter = ',', value_parser = given)]
     approve: Vec<String>,
@@ -80,7 +85,10 @@ fn set_arg() -> Arg {
         .action(ArgAction::Append)
         .value_parser(given)
         .add(complete::resources())
-        .help("Change these fields of a definition or a profile: platform_components/podinfo oci_tag=6.7.1 (can be repeated)")
+        .help(
+            "Change these fields of a definition or a profile, or clear them: platform_components/podinfo oci_tag=6.7.1 timeout- \
+             (can be repeated)",
+        )
 }
 
 fn plan_command(command: Command, kind: &Kind, _: &Kinds) -> Option<Command> {
@@ -193,8 +201,11 @@ impl Proposed {
             Some(id) => Some(id_of(kind.names())(id).map_err(Failure::usage)?),
             None => None,
         };
-        let waves = self.waves.as_deref().unwrap_or_default();
-        let mut document = made(id, &operations?, waves, &self.approve)?;
+        let waves = match &self.waves {
+            Some(words) => waves::split(words),
+            None => self.wave.iter().map(|word| word.trim()).collect(),
+        };
+        let mut document = made(id, &operations?, &waves, &self.approve)?;
         let field = |name: &str| kind.fields.iter().find(|field| field.name == name);
         for text in &self.gate {
             let parsed = field("gate").map_or(Ok(Value::Null), |gate| gate.form.parse(text));
@@ -222,12 +233,12 @@ impl Proposed {
     }
 }
 
-/// A rollout of operations, with waves in words.
-pub(crate) fn new_rollout(operations: &[Value], words: &str) -> Result<Value, Failure> {
-    made(None, operations, words, &[])
+/// A rollout of operations, with waves in words as in `--waves`.
+pub(crate) fn new_rollout(id: Option<String>, operations: &[Value], words: &str) -> Result<Value, Failure> {
+    made(id, operations, &waves::split(words), &[])
 }
 
-fn made(id: Option<String>, operations: &[Value], words: &str, approve: &[String]) -> Result<Value, Failure> {
+fn made(id: Option<String>, operations: &[Value], words: &[&str], approve: &[String]) -> Result<Value, Failure> {
     let waves = waves::parse(words, approve)?;
     let id = id.or_else(|| set::derived_id(operations)).ok_or_else(|| {
         let failure = Failure::usage("the rollout needs an id: nothing that it sets makes one");

@@ -1,4 +1,4 @@
-//! `--waves canary,10%,rest`: waves in a few words.
+//! `--waves canary,10%,rest`, or `--wave canary --wave gold:ring=stable,tier=gold --wave rest`: waves in a few words.
 
 use fleet::selector::Selector;
 use serde_json::{Value, json};
@@ -11,8 +11,7 @@ const REST: &str = "rest";
 const RING: &str = "ring";
 
 /// Parses waves. `approve` names those that wait for an approval, by name or by word.
-pub(super) fn parse(words: &str, approve: &[String]) -> Result<Vec<Value>, Failure> {
-    let words = split(words);
+pub(super) fn parse(words: &[&str], approve: &[String]) -> Result<Vec<Value>, Failure> {
     let mut waves: Vec<Value> = Vec::new();
     for (n, word) in words.iter().enumerate() {
         let is_last = n + 1 == words.len();
@@ -23,7 +22,7 @@ pub(super) fn parse(words: &str, approve: &[String]) -> Result<Vec<Value>, Failu
             };
             return Err(Failure::usage(message).hint("for example --waves canary,10%,rest"));
         }
-        let (name, mut wave) = one(word).map_err(|error| Failure::usage(format!("--waves: \"{word}\" {error}")))?;
+        let (name, mut wave) = named(word).map_err(|error| Failure::usage(format!("the wave \"{word}\" {error}")))?;
         wave["name"] = unique(&waves, &name).into();
         if approve
             .iter()
@@ -45,14 +44,28 @@ pub(super) fn parse(words: &str, approve: &[String]) -> Result<Vec<Value>, Failu
     }
 }
 
-/// Splits at commas that are not in parentheses: `ring in (a,b),rest`.
-fn split(words: &str) -> Vec<&str> {
+/// Splits `--waves` at commas that are not in parentheses: `ring in (a,b),rest`.
+pub(super) fn split(words: &str) -> Vec<&str> {
     let mut depth = 0;
     let parts = words.split(|c: char| {
         depth += i32::from(c == '(') - i32::from(c == ')');
         c == ',' && depth == 0
     });
     parts.map(str::trim).collect()
+}
+
+/// A wave with the name before its colon, if it has one: neither selectors nor shares have colons.
+fn named(word: &str) -> Result<(String, Value), String> {
+    let Some((name, word)) = word.split_once(':') else {
+        return one(word);
+    };
+    let (_, wave) = one(word.trim())?;
+    match slug(name) == name && !name.is_empty() {
+        true => Ok((name.to_owned(), wave)),
+        false => Err(format!(
+            "has a name that is not lower case letters, digits, dots and dashes: \"{name}\""
+        )),
+    }
 }
 
 /// The name of a wave, and the wave without it.
@@ -79,7 +92,7 @@ fn one(word: &str) -> Result<(String, Value), String> {
     };
     Selector::parse(&selector).map_err(|error| format!("is not a selector: {error}"))?;
     match slug(&name) {
-        name if name.is_empty() => Err("gives the wave no name: use a file (-f)".to_owned()),
+        name if name.is_empty() => Err("gives the wave no name: write NAME:SELECTOR".to_owned()),
         name => Ok((name, json!({ "selector": selector }))),
     }
 }
@@ -98,7 +111,7 @@ fn selector_name(selector: &str) -> String {
 }
 
 /// A text as a part of a name: lower case, digits, dots and single dashes.
-pub(super) fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c.to_ascii_lowercase() {
@@ -124,7 +137,7 @@ mod tests {
     #[test]
     fn waves_in_words() {
         let words = "canary,environment=dev,team in (a,b),environment!=prod,10%,10%,2.5%,rest";
-        let waves = parse(words, &["10%".to_owned(), "rest".to_owned()]).unwrap();
+        let waves = parse(&split(words), &["10%".to_owned(), "rest".to_owned()]).unwrap();
         let expected = json!([
             {"name": "canary", "selector": "ring=canary"},
             {"name": "dev", "selector": "environment=dev"},
@@ -136,7 +149,20 @@ mod tests {
             {"name": "rest", "approve": true},
         ]);
         assert_eq!(Value::from(waves), expected);
-        assert_eq!(parse("rest", &[]).unwrap(), [json!({"name": "rest"})]);
+        assert_eq!(parse(&["rest"], &[]).unwrap(), [json!({"name": "rest"})]);
+    }
+
+    #[test]
+    fn a_wave_may_have_a_selector_with_commas_and_a_name() {
+        let words = ["ring=stable,tier=gold", "gold:ring=edge,tier!=silver", "few:5%", "rest"];
+        let waves = parse(&words, &["gold".to_owned()]).unwrap();
+        let expected = json!([
+            {"name": "stable-tier-gold", "selector": "ring=stable,tier=gold"},
+            {"name": "gold", "selector": "ring=edge,tier!=silver", "approve": true},
+            {"name": "few", "percent": 5},
+            {"name": "rest"},
+        ]);
+        assert_eq!(Value::from(waves), expected);
     }
 
     #[test]
@@ -148,12 +174,14 @@ mod tests {
             ("0%,rest", "between 0% and 100%"),
             ("101%,rest", "between 0% and 100%"),
             ("a b,rest", "is not a selector"),
+            ("Gold:a=b,rest", "has a name that is not lower case"),
+            (":a=b,rest", "has a name that is not lower case"),
             ("", "the last wave is `rest`"),
         ] {
-            let message = parse(words, &[]).unwrap_err().message;
+            let message = parse(&split(words), &[]).unwrap_err().message;
             assert!(message.contains(part), "{words}: {message}");
         }
-        let unknown = parse("canary,rest", &["all".to_owned()]).unwrap_err();
+        let unknown = parse(&["canary", "rest"], &["all".to_owned()]).unwrap_err();
         assert_eq!(unknown.hint.as_deref(), Some("the waves are canary, rest"));
     }
 }

@@ -23,6 +23,17 @@ fn maybe_text() -> Value {
     json!({"type": "string", "nullable": true})
 }
 
+fn maybe_integer() -> Value {
+    let mut maybe = integer();
+    maybe["nullable"] = true.into();
+    maybe
+}
+
+/// The parameter that is a part of a name.
+fn searching(operation: Operation) -> Operation {
+    operation.query("search", "Only clusters whose id or DNS name has this part.", text())
+}
+
 fn counts() -> Value {
     let counts: Map<_, _> = State::ALL
         .iter()
@@ -72,21 +83,166 @@ fn kind_names(kinds: &Kinds) -> Value {
     json!({"type": "string", "enum": names})
 }
 
+pub fn map(_: &Kinds) -> Operation {
+    let group = json!({
+        "name": described("The value of the label. Null: clusters without it.", maybe_text()),
+        "states": described(
+            "One letter for each cluster, in the order of ids: f failing, s silent, n never, b behind, t told, c converged.",
+            text(),
+        ),
+    });
+    let map = json!({
+        "at": {"type": "string", "format": "date-time"}, "revision": integer(), "by": text(),
+        "groups": array(object(&["name", "states"], group)),
+        "id": described("Of the cluster at a place.", text()), "dns": text(), "environment": text(),
+    });
+    searching(Operation::new(
+        "status",
+        "status_map",
+        "The state of every cluster as a letter, in groups; or which cluster is at a place of a group.",
+    ))
+    .query("selector", "Only clusters that match this label selector.", selector())
+    .query(
+        "by",
+        "The label, or `environment`, that clusters are grouped by.",
+        json!({"type": "string", "default": "environment"}),
+    )
+    .query(
+        "group",
+        "With `place`: the name of a group. Without it: the clusters without the label.",
+        text(),
+    )
+    .query(
+        "revision",
+        "With `place`: the revision of the map. If clusters were created or changed since, the answer is 400.",
+        number(0),
+    )
+    .query(
+        "place",
+        "The place of a cluster in its group, from 0: the answer is the cluster.",
+        number(0),
+    )
+    .answer(
+        200,
+        "The map: `at`, `revision`, `by`, `groups`. With `place`: `id`, `dns`, `environment`.",
+        object(&[], map),
+    )
+    .problem(404, "No cluster has the label, or there is no such place.")
+    .bad_parameters()
+    .bad_selector()
+    .late()
+}
+
+pub fn versions(kinds: &Kinds) -> Operation {
+    let counts = || json!({"type": "object", "additionalProperties": integer()});
+    let version = json!({
+        "version": text(), "clusters": integer(),
+        "pinned": described("Of them, by what their own documents say.", integer()),
+        "by_profile": integer(), "by_rollout": counts(), "environments": counts(),
+    });
+    let required = [
+        "version",
+        "clusters",
+        "pinned",
+        "by_profile",
+        "by_rollout",
+        "environments",
+    ];
+    let component = json!({
+        "id": text(), "current": described("The version of the definition as it is.", text()),
+        "versions": array(object(&required, version)),
+    });
+    let holder = json!({
+        "id": text(), "environment": text(), "version": text(), "state": state(), "rollout": maybe_text(),
+        "source": {"type": "string", "enum": ["definition", "profile", "cluster", "rollout"]},
+    });
+    let answer = json!({
+        "revision": integer(), "kind": text(), "path": maybe_text(), "field": described("The field that is the version.", text()),
+        "kinds": described("Every kind whose definitions have versions.", array(text())),
+        "components": array(object(&["id", "current", "versions"], component)),
+        "total": described("With `component`: how many clusters have it, on all pages.", integer()),
+        "clusters": array(object(&["id", "environment", "version", "source", "rollout", "state"], holder)),
+    });
+    searching(Operation::new(
+        "status",
+        "status_versions",
+        "How many clusters have which version of each definition; or which clusters have one.",
+    ))
+    .query(
+        "kind",
+        "The kind of the definitions; the first that has versions if it is left out.",
+        kind_names(kinds),
+    )
+    .query("selector", "Only clusters that match this label selector.", selector())
+    .query(
+        "component",
+        "The id of a definition: the answer is the clusters that have it.",
+        text(),
+    )
+    .query("version", "With `component`: only this version.", text())
+    .query(
+        "limit",
+        "With `component`: the most clusters to return.",
+        json!({"type": "integer", "format": "int64", "minimum": 0, "default": USUAL}),
+    )
+    .query("offset", "With `component`: how many clusters to skip.", number(0))
+    .answer(
+        200,
+        "The versions. With `component`: `total` and `clusters`.",
+        object(&[], answer),
+    )
+    .bad_parameters()
+    .bad_selector()
+    .late()
+}
+
+pub fn labels(_: &Kinds) -> Operation {
+    let value = object(&["value", "clusters"], json!({"value": text(), "clusters": integer()}));
+    let label = json!({
+        "key": text(),
+        "values": described("The values of most clusters, at most 100.", array(value)),
+        "more": described("How many values there are besides.", integer()),
+    });
+    Operation::new(
+        "status",
+        "status_labels",
+        "The labels of clusters and their values, with `environment` first.",
+    )
+    .answer(
+        200,
+        "The labels.",
+        object(
+            &["labels"],
+            json!({"labels": array(object(&["key", "values", "more"], label))}),
+        ),
+    )
+    .bad_parameters()
+    .late()
+}
+
 pub fn list(kinds: &Kinds) -> Operation {
     let names = State::ALL.map(State::name).join("|");
     let states = json!({"type": "string", "pattern": format!("^({names})(,({names}))*$")});
     let mut cluster = row();
+    cluster.insert(
+        "told".to_owned(),
+        described("The revision that it was told last.", maybe_integer()),
+    );
+    cluster.insert(
+        "agent".to_owned(),
+        described("The User-Agent of its last poll.", maybe_text()),
+    );
     cluster.insert("input".to_owned(), input());
     let required = ["id", "dns", "environment", "state", "since", "last_poll"];
     let mut answer = summary();
     answer["total"] = described("How many clusters have the wanted states, on all pages.", integer());
     answer["clusters"] = array(object(&required, Value::Object(cluster)));
     let required = ["at", "revision", "counts", "by_environment", "total", "clusters"];
-    Operation::new(
+    searching(Operation::new(
         "status",
         "status",
         "The states of clusters, the worst first, and how many have each.",
-    )
+    ))
     .query("selector", "Only clusters that match this label selector.", selector())
     .query(
         "state",
@@ -103,6 +259,12 @@ pub fn list(kinds: &Kinds) -> Operation {
         "The states of this input, of the clusters that have it. With `kind` if several kinds have the id.",
         text(),
     )
+    .query(
+        "reason",
+        "Only clusters on which something fails for this reason, such as `UpgradeFailed`. With `component`: on which this input does.",
+        text(),
+    )
+    .query("version", "Only clusters on which something fails at this version.", text())
     .query(
         "limit",
         "The most clusters to return. 0: only counts.",
@@ -156,6 +318,11 @@ pub fn stream(_: &Kinds) -> Operation {
         "status",
         "stream_status",
         "Follow the states: each cluster whose state changes, and the counts.",
+    )
+    .query(
+        "clusters",
+        "`false`: only counts, at most a few small events a second whatever happens.",
+        json!({"type": "boolean", "default": true}),
     )
     .answers(
         200,
