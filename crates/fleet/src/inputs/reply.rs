@@ -1,12 +1,10 @@
 //! The reply to a poll, and the limits that Flux sets to it.
 
 use std::cell::RefCell;
-use std::io::Read;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use flate2::read::GzDecoder;
-use flate2::{Compress, Compression, FlushCompress, Status};
+use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
 use crate::document::Etag;
 
@@ -64,10 +62,9 @@ impl Reply {
 
     /// The body before compression, for the few clients that do not accept gzip.
     pub fn identity(&self) -> Bytes {
-        let mut body = Vec::with_capacity(self.size());
-        GzDecoder::new(&self.gzip[..])
-            .read_to_end(&mut body)
-            .expect("our own gzip is valid");
+        let mut body = vec![0; self.size()];
+        let length = Decompressor::new().gzip_decompress(&self.gzip, &mut body);
+        assert_eq!(length, Ok(body.len()), "our own gzip is valid");
         body.into()
     }
 
@@ -78,28 +75,26 @@ impl Reply {
     }
 }
 
-/// Packs a body. Each thread keeps what it packs with: it has a quarter of a megabyte of tables, and setting them up would take as long as
-/// packing a short reply.
+/// Packs a body. Each thread keeps its packer: setting up the tables would take as long as packing a short reply.
+///
+/// libdeflate packs such bodies four times as fast as zlib does, to the same size. Beyond level 5 it takes longer and saves nothing.
 fn gzip(body: &[u8]) -> Bytes {
-    /// 32 KiB, the most that gzip allows.
-    const WINDOW_BITS: u8 = 15;
+    const LEVEL: i32 = 5;
+    const MOST_KEPT: usize = 64 * 1024;
     thread_local! {
-        static PACKER: RefCell<(Compress, Vec<u8>)> =
-            RefCell::new((Compress::new_gzip(Compression::new(6), WINDOW_BITS), Vec::new()));
+        static PACKER: RefCell<(Compressor, Vec<u8>)> = {
+            let level = CompressionLvl::new(LEVEL).expect("levels are 0 to 12");
+            RefCell::new((Compressor::new(level), Vec::new()))
+        };
     }
     PACKER.with_borrow_mut(|(packer, packed)| {
-        packer.reset();
-        packed.clear();
-        let mut done = 0;
-        loop {
-            packed.reserve(1024 + (body.len() - done) / 4);
-            let status = packer.compress_vec(&body[done..], packed, FlushCompress::Finish);
-            done = usize::try_from(packer.total_in()).expect("the contract allows less than a megabyte");
-            match status.expect("a packer that was reset accepts everything") {
-                Status::StreamEnd => return Bytes::copy_from_slice(packed),
-                Status::Ok | Status::BufError => {}
-            }
-        }
+        packed.resize(packer.gzip_compress_bound(body.len()), 0);
+        let length = packer.gzip_compress(body, packed).expect("the bound is large enough");
+        let reply = Bytes::copy_from_slice(&packed[..length]);
+        // A rare huge reply must not keep its buffer for as long as the thread lives.
+        packed.truncate(MOST_KEPT);
+        packed.shrink_to(MOST_KEPT);
+        reply
     })
 }
 
