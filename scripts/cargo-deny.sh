@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 version=0.20.2
 if ! cargo deny --version 2>/dev/null | grep -qF "$version"; then
   echo "installing cargo-deny $version" >&2
-  cargo install --quiet --locked "cargo-deny@$version"
+  # Unoptimised: to build it takes longer than to run it.
+  cargo install --quiet --locked --debug "cargo-deny@$version"
 fi
 cargo deny --all-features check "$@"

@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 version=0.9.2
 if ! cargo machete --version 2>/dev/null | grep -qF "$version"; then
   echo "installing cargo-machete $version" >&2
-  cargo install --quiet --locked "cargo-machete@$version"
+  # Unoptimised: to build it takes longer than to run it.
+  cargo install --quiet --locked --debug "cargo-machete@$version"
 fi
 cargo machete

@@ -404,18 +404,25 @@ impl Users<'_, '_> {
 
 /// Works on a long list on every core, part by part, and gives all results in order.
 fn in_parts<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
-    /// Fewer are done before a thread has started.
-    const WORTH_A_THREAD: usize = 10_000;
+    /// Fewer are done before a thread has started. In debug builds nearly every list is in parts, so that tests with few clusters have them, too.
+    const WORTH_A_THREAD: usize = if cfg!(debug_assertions) { 2 } else { 10_000 };
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let most = items.len().div_ceil(threads).max(WORTH_A_THREAD);
     if items.len() <= most {
         return work(items);
     }
+    let work = &work;
     thread::scope(|scope| {
-        let parts: Vec<_> = items.chunks(most).map(|part| scope.spawn(|| work(part))).collect();
-        let done = parts
-            .into_iter()
-            .map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let begin = |part| {
+            let started = thread::Builder::new().spawn_scoped(scope, move || work(part));
+            // No more threads are allowed: then this one does it.
+            started.map_err(|_| part)
+        };
+        let parts: Vec<_> = items.chunks(most).map(begin).collect();
+        let done = parts.into_iter().map(|part| match part {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(part) => work(part),
+        });
         done.flatten().collect()
     })
 }

@@ -14,14 +14,26 @@ use crate::document::Etag;
 /// Identifies a catalog among those that a fleet had.
 pub(crate) type CatalogStamp = u64;
 
-/// How many changes are remembered. A reply from before the oldest one is made again.
+/// How many changes are remembered each for itself.
 const MOST: usize = 64;
+/// How many earlier ones are remembered together: a reply from before one of them holds if none of them concerns its cluster. (They take no more memory,
+/// but a fleet that is changed all day must not remember them for ever.)
+const MOST_EARLIER: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Catalog {
     stamp: CatalogStamp,
     /// The oldest first.
     recent: VecDeque<Concern>,
+    earlier: Arc<Earlier>,
+}
+
+/// The changes before the recent ones, of any kind.
+#[derive(Clone, Debug, Default)]
+struct Earlier {
+    /// The stamps before them. The oldest first.
+    before: VecDeque<CatalogStamp>,
+    users: ClusterSet,
 }
 
 /// What one edit changed about one kind.
@@ -52,8 +64,10 @@ impl Catalog {
         let digest = hash.finalize();
         let before = self.stamp;
         self.stamp = CatalogStamp::from_be_bytes(digest[..8].try_into().expect("SHA-256 has 32 bytes"));
-        if self.recent.len() == MOST {
-            self.recent.pop_front();
+        if self.recent.len() == MOST
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            Arc::make_mut(&mut self.earlier).add(oldest);
         }
         self.recent.push_back(Concern {
             before,
@@ -75,7 +89,18 @@ impl Catalog {
                 return true;
             }
         }
-        false
+        !self.earlier.users.contains(cluster) && self.earlier.before.contains(&since)
+    }
+}
+
+impl Earlier {
+    fn add(&mut self, change: Concern) {
+        if self.before.len() == MOST_EARLIER {
+            // Who was concerned by which of them is not known any more.
+            *self = Earlier::default();
+        }
+        self.before.push_back(change.before);
+        self.users.unite(&change.users);
     }
 }
 
@@ -139,14 +164,41 @@ mod tests {
     }
 
     #[test]
-    fn after_many_changes_everything_counts_as_changed() {
+    fn earlier_changes_are_remembered_together_and_not_for_ever() {
         let mut catalog = Catalog::default();
         let first = catalog.stamp();
-        for n in 0..MOST {
-            catalog.change(&"things".into(), users(&[1]), &[("a".into(), Some(Etag(n as u128)))]);
-            assert!(catalog.is_same(first, None, 2), "{n}");
+        let mut change = |n: usize, users: ClusterSet| {
+            catalog.change(&"things".into(), users, &[("a".into(), Some(Etag(n as u128)))]);
+            catalog.clone()
+        };
+        change(0, users(&[1]));
+        let mut after = Catalog::default();
+        for n in 1..=MOST {
+            after = change(n, users(&[2]));
         }
-        catalog.change(&"things".into(), users(&[1]), &[("a".into(), None)]);
-        assert!(!catalog.is_same(first, None, 2));
+        // The first change is not among the recent ones now.
+        let second = after.recent[0].before;
+        for (since, kind, cluster, is_same) in [
+            (first, Some("things"), 1, false),
+            (first, Some("things"), 2, false),
+            (first, Some("things"), 3, true),
+            // Kinds are not told apart any more.
+            (first, Some("others"), 1, false),
+            (first, Some("others"), 3, true),
+            (second, Some("things"), 1, true),
+            (7, Some("things"), 3, false),
+        ] {
+            assert_eq!(
+                after.is_same(since, kind, cluster),
+                is_same,
+                "{since} {kind:?} {cluster}"
+            );
+        }
+        for n in 0..MOST_EARLIER {
+            after = change(n, users(&[2]));
+        }
+        assert!(!after.is_same(first, None, 3), "forgotten");
+        let last = after.recent[0].before;
+        assert!(after.is_same(last, None, 1), "the recent ones are always known");
     }
 }

@@ -128,8 +128,8 @@ impl Edit {
                     dirty.users.unite(&definitions[&kind.name].all_users());
                     dirty.users.unite(&self.fleet.profiles.all_users(kind));
                     dirty.etags.push((KINDS.into(), Some(kind.etag)));
-                    // Clusters keep the labels that inputs carry.
-                    must_index |= old.flux.cluster_labels != kind.flux.cluster_labels;
+                    // Clusters keep the labels that inputs carry. Marks are made of the path, so no cached reply may outlive it.
+                    must_index |= old.flux.cluster_labels != kind.flux.cluster_labels || old.path != kind.path;
                 }
                 // Clusters may have the kind's array already, if their schema is open.
                 _ => must_index = true,

@@ -16,8 +16,8 @@ use crate::log::Resource;
 use crate::profile::{Baseline, Profile};
 use crate::selector::{Matcher, Subject};
 
-/// How many clusters are read at a time.
-const AT_ONCE: usize = 1024;
+/// How many clusters are read at a time. In debug builds few, so that tests with few clusters have several parts, too.
+const AT_ONCE: usize = if cfg!(debug_assertions) { 2 } else { 1024 };
 
 /// Resources in the order in which they are put.
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl Fleet {
         }
         // There are no clusters yet, so that this only marks the profiles as settled.
         edit.settle_profiles();
-        edit.load_clusters(&sorted.clusters);
+        edit.load_clusters(&sorted.clusters)?;
         edit.settle()
     }
 }
@@ -109,7 +109,7 @@ struct Group {
 
 impl Edit {
     /// Puts clusters into a fleet that has none yet, and whose profiles are settled.
-    fn load_clusters(&mut self, clusters: &[Resource]) {
+    fn load_clusters(&mut self, clusters: &[Resource]) -> Result<(), String> {
         let kinds = self.fleet.kinds.clone();
         let profiles = self.fleet.profiles.in_order();
         let clusters_kind = kinds.get(CLUSTERS);
@@ -125,27 +125,29 @@ impl Edit {
         let mut groups: HashMap<Vec<usize>, Group> = HashMap::new();
         thread::scope(|scope| {
             // Each thread reads every n-th part, so that the parts can be taken in order.
-            let readers: Vec<_> = (0..threads)
-                .map(|first| {
-                    let (sender, receiver) = sync_channel::<Vec<Read<'_>>>(2);
-                    let parts = clusters.chunks(AT_ONCE).skip(first).step_by(threads);
-                    scope.spawn(move || {
-                        for part in parts {
-                            if sender.send(part.iter().map(|one| reader.read(one)).collect()).is_err() {
-                                return;
-                            }
+            let begin = |first| {
+                let (sender, receiver) = sync_channel::<Vec<Read<'_>>>(2);
+                let parts = clusters.chunks(AT_ONCE).skip(first).step_by(threads);
+                let read = move || {
+                    for part in parts {
+                        if sender.send(part.iter().map(|one| reader.read(one)).collect()).is_err() {
+                            return;
                         }
-                    });
-                    receiver
-                })
-                .collect();
+                    }
+                };
+                let started = thread::Builder::new().spawn_scoped(scope, read);
+                started.map_err(|error| format!("cannot start a thread to read clusters: {error}"))?;
+                Ok::<_, String>(receiver)
+            };
+            let readers: Vec<_> = (0..threads).map(begin).collect::<Result<_, _>>()?;
             for part in readers.iter().cycle() {
                 // They end in turn: after the first one that has no more parts, none has.
                 let Ok(part) = part.recv() else { break };
                 part.into_iter()
                     .for_each(|read| self.load_cluster(read, &profiles, &mut groups));
             }
-        });
+            Ok::<_, String>(())
+        })?;
         for Group {
             profiles,
             baseline,
@@ -154,6 +156,7 @@ impl Edit {
         {
             self.fleet.profiles.add_group(&profiles, baseline, members);
         }
+        Ok(())
     }
 
     fn load_cluster(&mut self, read: Read<'_>, all: &[Arc<Profile>], groups: &mut HashMap<Vec<usize>, Group>) {

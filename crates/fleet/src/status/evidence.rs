@@ -34,6 +34,17 @@ pub struct Told {
     pub agent: Arc<str>,
 }
 
+/// What is new about the polls of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    #[default]
+    Nothing,
+    /// It polled again.
+    Time,
+    /// It was told something else than before.
+    Told,
+}
+
 /// All evidence of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -117,14 +128,18 @@ impl Evidence {
         true
     }
 
-    /// Adds the last of several polls that told the cluster what it was told before. Returns whether that is news.
-    pub fn polled_until(&mut self, path: &str, digest: Etag, revision: Revision, at: Moment) -> bool {
+    /// Adds a poll by the program that polled there last, and tells what is new.
+    pub fn polled_until(&mut self, path: &str, digest: Etag, revision: Revision, at: Moment) -> News {
         let known = self.told.iter_mut().find(|known| &*known.path == path);
-        let Some(known) = known.filter(|known| known.digest == digest && known.at < at) else {
-            return false;
+        let Some(known) = known.filter(|known| known.at < at) else {
+            return News::Nothing;
         };
         (known.at, known.revision) = (at, revision);
-        true
+        if known.digest == digest {
+            return News::Time;
+        }
+        (known.digest, known.since) = (digest, at);
+        News::Told
     }
 
     /// Adds a poll. Returns whether the cluster was told something else than before.

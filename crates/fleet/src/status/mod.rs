@@ -17,7 +17,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub use self::event::{Event, EventError};
-pub use self::evidence::{Evidence, Told};
+pub use self::evidence::{Evidence, News, Told};
 pub use self::expected::{Expected, ExpectedInput, ExpectedKind};
 pub use self::judge::{ClusterStatus, InputStatus, KindStatus, Lasting, ToldStatus, judge};
 pub use self::moment::Moment;

@@ -116,12 +116,17 @@ pub async fn import(engine: &Engine, file: &Path, batch: usize) -> Result<Import
     let mut progress = Progress::new();
     let mut done = Imported::default();
     let mut parts = parts(input, batch);
-    while let Some(part) = parts.recv().await {
-        part.map_err(unreadable)?.commit(engine, &name, &mut done).await?;
-        progress.show(done, false);
+    loop {
+        // A file counts as read only when its end was seen.
+        let broken = || Err(io::Error::other("the thread that reads the file has stopped"));
+        let part = parts.recv().await.unwrap_or_else(broken).map_err(unreadable)?;
+        let is_last = part.is_last;
+        part.commit(engine, &name, &mut done).await?;
+        progress.show(done, is_last);
+        if is_last {
+            return Ok(done);
+        }
     }
-    progress.show(done, true);
-    Ok(done)
 }
 
 /// The parts of a file, each for one revision. They are read on a thread, so that the next one is ready when the last one is committed.
@@ -147,6 +152,7 @@ fn parts(input: Box<dyn BufRead + Send>, batch: usize) -> Receiver<io::Result<Pe
                 return;
             }
         }
+        pending.is_last = true;
         send(Ok(pending));
     });
     receiver
@@ -160,6 +166,8 @@ struct Pending {
     lines: Vec<usize>,
     bytes: usize,
     problems: Vec<(usize, Violation)>,
+    /// Whether the file ends here.
+    is_last: bool,
 }
 
 impl Pending {

@@ -777,9 +777,17 @@ async fn the_tiers_are_what_the_kind_of_clusters_says() {
 async fn a_kind_that_moves_its_endpoint_leaves_nothing_at_the_old_one() {
     let app = TestApp::start().await;
     let dns = "demo-cluster-01.k8s.example.com";
+    let marked = async |path: &str| app.poll(dns, &format!("{path}?marked=true")).await.expect(200).json();
+    let before = marked("namespaces").await;
     let mut document = app.read("/kinds/namespaces").await;
     document["schema"]["x-flux"]["path"] = "spaces".into();
     app.put("/kinds/namespaces", &document).await.expect(200);
+    // Marks name the path, too: those of the old one must not stay with a cached reply.
+    let after = marked("spaces").await;
+    for (old, new) in before["inputs"].as_array().unwrap().iter().zip(after["inputs"].as_array().unwrap()) {
+        assert_eq!(old["id"], new["id"]);
+        assert_ne!(old["desired"], new["desired"]);
+    }
     assert_eq!(app.input_ids(dns, "spaces").await.len(), 3);
     // Not an empty list: that would garbage-collect.
     app.poll(dns, "namespaces").await.problem(404, "not-found");

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fleet::status::{Moment, State};
+use fleet::document::Etag;
+use fleet::log::Revision;
+use fleet::status::{Evidence, Moment, State, Told};
 use flux_resourceset::app::status;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -145,6 +147,54 @@ async fn polls_alone_tell_who_was_told_and_who_is_behind() {
         status(&app, DEMO).await["kinds"]["platform-components"]["told"]["revision"],
         2
     );
+}
+
+/// Another process told the cluster something else meanwhile, and this one tells it again what it has cached.
+#[tokio::test]
+async fn a_poll_of_a_cached_reply_counts_after_another_process_told_something_else() {
+    let app = TestApp::start().await;
+    poll_all(&app, DEMO_DNS).await;
+    poll_all(&app, DEMO_DNS).await;
+    assert_eq!(state(&app, DEMO).await, "told");
+    let at = Moment(status::now().0 + 1);
+    let mut elsewhere = Evidence::default();
+    elsewhere.poll(Told {
+        path: "namespaces".into(),
+        digest: Etag(7),
+        revision: Revision(1),
+        at,
+        since: at,
+        agent: AGENT.into(),
+    });
+    app.app.evidence.merge(&DEMO.into(), elsewhere);
+    assert_eq!(state(&app, DEMO).await, "behind");
+    until("the clock is past that poll", || status::now() > at).await;
+    poll_all(&app, DEMO_DNS).await;
+    let now = status(&app, DEMO).await;
+    let namespaces = &now["kinds"]["namespaces"];
+    assert_eq!(
+        (&now["state"], &namespaces["told"]["digest"]),
+        (&json!("told"), &namespaces["current"])
+    );
+}
+
+/// To look at a large fleet takes time, and clusters join meanwhile.
+#[tokio::test]
+async fn a_cluster_that_joins_while_the_fleet_is_looked_at_is_not_forgotten() {
+    let app = TestApp::start().await;
+    let before = app.app.engine.fleet();
+    app.post("/clusters", &bare("b")).await.expect(201);
+    let dns = app.read("/clusters/b").await["cluster_dns"].as_str().unwrap().to_owned();
+    poll_all(&app, &dns).await;
+    let evidence = &app.app.evidence;
+    let after = app.app.engine.fleet();
+    evidence.forget(&after, || after.clone());
+    evidence.forget(&before, || app.app.engine.fleet());
+    assert_ne!(state(&app, "b").await, "never");
+    app.delete("/clusters/b").await.expect(204);
+    let gone = app.app.engine.fleet();
+    evidence.forget(&gone, || gone.clone());
+    assert_eq!(evidence.len(), 0);
 }
 
 /// A poll that tells nothing new is noted with the reply, and collected by whoever looks.

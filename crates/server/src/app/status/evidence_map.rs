@@ -12,7 +12,7 @@ use fleet::Fleet;
 use fleet::document::Etag;
 use fleet::log::{Head, Revision};
 use fleet::snapshot::Cluster;
-use fleet::status::{Evidence, Health, Lasting, Moment, Observation, Report, State, Told};
+use fleet::status::{Evidence, Health, Lasting, Moment, News, Observation, Report, State, Told};
 use resourceset::Bundle;
 
 /// How many parts there are.
@@ -62,13 +62,17 @@ impl Kept {
         self.note(map)
     }
 
-    /// Adds the polls that were noted with the replies only. Returns whether there were any.
-    fn collect(&mut self, fleet: &Fleet, cluster: &Cluster) -> bool {
-        let mut is_news = false;
-        for (path, digest, visit) in fleet.visits(cluster) {
-            is_news |= self.evidence.polled_until(path, digest, visit.revision, visit.at);
+    /// Adds the polls that were noted with the replies only. Returns what is to be saved.
+    ///
+    /// They may have told the cluster something else than what is known: another process told it that before, and then this one told it again what it has cached.
+    fn collect(&mut self, map: &EvidenceMap, fleet: &Fleet, cluster: &Cluster) -> Unsaved {
+        let visits = fleet.visits(cluster);
+        let news = visits.map(|(path, digest, visit)| self.evidence.polled_until(path, digest, visit.revision, visit.at));
+        match news.max().unwrap_or_default() {
+            News::Nothing => Unsaved::Nothing,
+            News::Time => Unsaved::Times,
+            News::Told => self.note(map),
         }
-        is_news
     }
 
     /// Notes that the evidence changed. Returns what is to be saved.
@@ -77,6 +81,15 @@ impl Kept {
         self.judged = None;
         map.learnt.fetch_add(1, Ordering::Relaxed);
         Unsaved::Content
+    }
+
+    /// Notes what is to be saved. Returns it, unless at least that was to be saved already.
+    fn note_unsaved(&mut self, unsaved: Unsaved) -> Unsaved {
+        if self.unsaved >= unsaved {
+            return Unsaved::Nothing;
+        }
+        self.unsaved = unsaved;
+        unsaved
     }
 
     /// What is to be saved, if it is.
@@ -166,9 +179,30 @@ pub struct Outline {
 #[derive(Debug, Default)]
 struct Part {
     clusters: HashMap<Arc<str>, Arc<Mutex<Kept>>>,
-    /// Clusters whose evidence is to be saved: soon, and some time.
+    unsaved: Collected,
+}
+
+/// Clusters whose evidence is to be saved: soon, and some time.
+#[derive(Debug, Default)]
+struct Collected {
     content: Vec<Arc<str>>,
     times: Vec<Arc<str>>,
+}
+
+impl Collected {
+    fn add(&mut self, id: &Arc<str>, unsaved: Unsaved) {
+        match unsaved {
+            Unsaved::Nothing => {}
+            Unsaved::Times => self.times.push(id.clone()),
+            Unsaved::Content => self.content.push(id.clone()),
+        }
+    }
+
+    /// Takes one that is at least as urgent.
+    fn pop(&mut self, least: Unsaved) -> Option<Arc<str>> {
+        let is_any = least == Unsaved::Times;
+        self.content.pop().or_else(|| is_any.then(|| self.times.pop())?)
+    }
 }
 
 /// The evidence of every cluster, by id.
@@ -177,9 +211,9 @@ pub struct EvidenceMap {
     hasher: RandomState,
     /// How many times something was learnt that a state may depend on.
     learnt: AtomicU64,
-    /// Clusters that polled again, to be saved some time. Not in the parts, because threads that only look must not hold locks that polls
+    /// Clusters whose polls were collected, to be saved. Not in the parts, because threads that only look must not hold locks that polls
     /// wait for.
-    polled: Mutex<Vec<Arc<str>>>,
+    collected: Mutex<Collected>,
     /// Of paths and agents: clusters share them.
     names: Mutex<HashSet<Arc<str>>>,
     /// Clusters that are not in the fleet any more, and the revision of the list of clusters that was looked at for that.
@@ -192,7 +226,7 @@ impl Default for EvidenceMap {
             parts: (0..PARTS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             learnt: AtomicU64::default(),
-            polled: Mutex::default(),
+            collected: Mutex::default(),
             names: Mutex::default(),
             forgotten: Mutex::default(),
         }
@@ -243,15 +277,12 @@ impl EvidenceMap {
 
     /// The same, with every poll until now.
     fn look_now<T>(&self, fleet: &Fleet, cluster: &Cluster, look: impl FnOnce(&mut Kept) -> T) -> Option<T> {
-        let (found, is_news) = self.look(cluster, |kept| {
-            let is_news = kept.collect(fleet, cluster) && kept.unsaved == Unsaved::Nothing;
-            if is_news {
-                kept.unsaved = Unsaved::Times;
-            }
-            (look(kept), is_news)
+        let (found, unsaved) = self.look(cluster, |kept| {
+            let unsaved = kept.collect(self, fleet, cluster);
+            (look(kept), kept.note_unsaved(unsaved))
         })?;
-        if is_news {
-            lock(&self.polled).push(cluster.document().id.clone());
+        if unsaved > Unsaved::Nothing {
+            lock(&self.collected).add(&cluster.document().id, unsaved);
         }
         Some(found)
     }
@@ -326,16 +357,10 @@ impl EvidenceMap {
 
     /// Notes that the evidence of a cluster is to be saved.
     fn save(&self, id: &Arc<str>, mut kept: MutexGuard<'_, Kept>, unsaved: Unsaved) {
-        if kept.unsaved >= unsaved {
-            return;
-        }
-        kept.unsaved = unsaved;
+        let unsaved = kept.note_unsaved(unsaved);
         drop(kept);
-        let mut part = self.part(id);
-        match unsaved {
-            Unsaved::Nothing => {}
-            Unsaved::Times => part.times.push(id.clone()),
-            Unsaved::Content => part.content.push(id.clone()),
+        if unsaved > Unsaved::Nothing {
+            self.part(id).unsaved.add(id, unsaved);
         }
     }
 
@@ -431,15 +456,18 @@ impl EvidenceMap {
         (before != state).then_some(before)
     }
 
-    /// Forgets the clusters that are not in the fleet any more.
-    pub fn forget(&self, fleet: &Fleet) {
+    /// Forgets the clusters that are not in the fleet any more. `fleet` is that of a moment ago, `current` the one that is served.
+    pub fn forget(&self, fleet: &Fleet, current: impl Fn() -> Arc<Fleet>) {
         let mut forgotten = lock(&self.forgotten);
         let clusters = fleet.clusters_changed();
         if forgotten.0.replace(clusters) == Some(clusters) {
             return;
         }
         for part in &self.parts {
-            lock(part).clusters.retain(|id, kept| {
+            let mut part = lock(part);
+            // With the lock, so that every cluster that has polled is in this fleet, however new it is.
+            let fleet = current();
+            part.clusters.retain(|id, kept| {
                 let is_known = fleet.cluster(id).is_some();
                 if !is_known {
                     lock(kept).is_forgotten = true;
@@ -458,8 +486,8 @@ impl EvidenceMap {
     /// Takes evidence that is to be saved, at least as urgent as `least`, of at most `most` clusters.
     pub fn take_unsaved(&self, least: Unsaved, most: usize) -> Vec<(Arc<str>, Evidence)> {
         let mut taken = Vec::new();
-        while least == Unsaved::Times && taken.len() < most {
-            let Some(id) = lock(&self.polled).pop() else { break };
+        while taken.len() < most {
+            let Some(id) = lock(&self.collected).pop(least) else { break };
             taken.extend(self.find(&id).and_then(|kept| lock(&kept).take(&id)));
         }
         for part in &self.parts {
@@ -468,18 +496,14 @@ impl EvidenceMap {
                 let part = &mut *part;
                 // Few at a time: polls wait meanwhile.
                 for _ in 0..AT_ONCE {
-                    let next = part.content.pop();
-                    let next = next.or_else(|| match least {
-                        Unsaved::Times => part.times.pop(),
-                        _ => None,
-                    });
-                    let Some(id) = next else { break };
+                    let Some(id) = part.unsaved.pop(least) else { break };
                     let Some(mut kept) = part.clusters.get(&id).map(|kept| lock(kept)) else {
                         continue;
                     };
                     taken.extend(kept.take(&id));
                 }
-                let is_done = part.content.is_empty() && (part.times.is_empty() || least == Unsaved::Content);
+                let Collected { content, times } = &part.unsaved;
+                let is_done = content.is_empty() && (times.is_empty() || least == Unsaved::Content);
                 if is_done || taken.len() >= most {
                     break;
                 }

@@ -114,7 +114,7 @@ impl App {
                 }));
             }
         }
-        self.evidence.forget(&judge.fleet);
+        self.evidence.forget(&judge.fleet, || self.engine.fleet());
         self.forget_members(&judge.fleet);
         self.show_in_metrics(&summary);
         self.transitions.summary.send_replace(Arc::new(summary));
