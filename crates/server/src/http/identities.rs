@@ -57,7 +57,7 @@ pub async fn create(State(app): State<Arc<App>>, caller: Caller, body: Body) -> 
 /// `GET /identities/{id}`
 pub async fn get(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
     caller.query()?.end("none")?;
-    app.document(IDENTITIES, &id)?;
+    app.identity(&id)?;
     let response = document(&app.fleet(), &id, StatusCode::OK)?;
     Ok(respond::unless_known(&caller.headers, response))
 }
@@ -106,7 +106,7 @@ pub async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, caller:
 
 /// `POST /identities/{id}/tokens`
 pub async fn issue(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller, body: Body) -> Reply {
-    app.document(IDENTITIES, &id)?;
+    app.identity(&id)?;
     issue_token(&app, &caller, id, body).await
 }
 
@@ -181,7 +181,7 @@ fn too_late() -> Problem {
 /// `DELETE /identities/{id}/tokens/{token}`
 pub async fn revoke(State(app): State<Arc<App>>, Path((id, token)): Path<(String, String)>, caller: Caller) -> Reply {
     let options = WriteOptions::of(&caller)?;
-    app.document(IDENTITIES, &id)?;
+    app.identity(&id)?;
     let unknown = || Problem::not_found(format!("\"{}\" has no token {}", quote(&id), quote(&token)));
     let token = TokenId::parse(&token).ok_or_else(unknown)?;
     let operation = Operation::new(IDENTITIES, Verb::RevokeToken { id: id.clone(), token });
