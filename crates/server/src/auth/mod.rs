@@ -90,6 +90,8 @@ pub enum Unknown {
     Invalid,
     Mistyped,
     Expired,
+    /// The client certificate has expired since its connection began, or its authority is not trusted any more.
+    Outdated,
     /// The client certificate has no name of an identity.
     Unnamed,
     /// It has the names of two.
@@ -111,7 +113,7 @@ impl Unknown {
             Unknown::Missing => "missing",
             Unknown::Invalid | Unknown::Mistyped => "unknown",
             Unknown::Expired | Unknown::Ended(_) => "expired",
-            Unknown::Unnamed | Unknown::Ambiguous => "certificate",
+            Unknown::Outdated | Unknown::Unnamed | Unknown::Ambiguous => "certificate",
             Unknown::Jwt(refused) => refused.label(),
             Unknown::Unclaimed(_) | Unknown::Tied(_) => "claims",
         }
@@ -125,6 +127,9 @@ impl Unknown {
                 "the token is not valid: its checksum does not match, so a part of it is missing or changed"
             }
             Unknown::Expired => "the token has expired",
+            Unknown::Outdated => {
+                "the client certificate has expired, or its authority is not trusted any more: connect again with another one"
+            }
             Unknown::Unnamed => "no cluster and no identity has a DNS name of the client certificate",
             Unknown::Ambiguous => "the client certificate has DNS names of two identities",
             Unknown::Jwt(refused) => return refused.to_string().into(),

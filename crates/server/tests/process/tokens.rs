@@ -288,3 +288,37 @@ fn a_stream_ends_when_its_token_is_revoked() {
         text.push_str(&other.some());
     }
 }
+
+#[test]
+fn a_stream_shows_no_digest_any_more_once_its_token_only_reads() {
+    const ANN: &str = "token-of-ann-0123456789";
+    let folder = Folder::new();
+    folder.write("read", "read-1-0123456789\n");
+    folder.write("write", format!("ci:write-1-0123456789\nann:{ANN}\n"));
+    let server = start(&folder);
+    let ci = server.with("write-1-0123456789");
+    ci.post("/identities", &json!({"id": "bob", "role": "reader"}))
+        .expect(201);
+    let mut connection = Connection::open(server.address).unwrap();
+    connection
+        .send(server.with(ANN).head("GET", "/changes/stream", &[]))
+        .unwrap();
+    let mut next_identity = || {
+        ci.post("/identities/bob/tokens", &json!({})).expect(201);
+        let mut text = String::new();
+        while !text.contains("\"kind\":\"identities\"") || !text.ends_with("\n\n\r\n") {
+            text.push_str(&connection.some());
+        }
+        text
+    };
+    let text = next_identity();
+    assert!(text.contains("\"digest\":\"") && text.contains("\"after\":{"), "{text}");
+    folder.write("read", format!("read-1-0123456789\nann:{ANN}\n"));
+    folder.write("write", "ci:write-1-0123456789\n");
+    eventually("the token of ann reads", || status(&server, ANN) == READS);
+    let text = next_identity();
+    assert!(
+        text.contains("\"before\":null") && text.contains("\"after\":null"),
+        "{text}"
+    );
+}
