@@ -308,8 +308,9 @@ impl Actor {
     /// How far its writes may reach.
     pub fn reach(&self) -> Reach {
         let scope = self.identity.as_ref().and_then(|identity| identity.operator_scope());
-        match (self.role, scope) {
-            (Role::Operator, Some(scope)) => Reach::Within(Arc::new(scope.clone())),
+        match self.role {
+            // Without a scope, nothing is in it.
+            Role::Operator => Reach::Within(Arc::new(scope.cloned().unwrap_or_default())),
             _ => Reach::Everything,
         }
     }
