@@ -157,6 +157,15 @@ fn without_a_token_of_their_own_writers_use_the_one_for_reading() {
     let server = folder.crud().without("CRUD_AUTH_TOKEN").start();
     server.reader().post("/clusters", &cluster("a")).expect(201);
     assert_eq!(status(&server, WRITE), NOTHING);
+    let warning = server.process.line("is an admin");
+    assert!(
+        warning.contains("WARN") && warning.contains("CRUD_AUTH_TOKEN is not set"),
+        "{warning}"
+    );
+    // Where nothing can be written, they read, and tell nothing about clusters either.
+    let replica = folder.read_only().without("CRUD_AUTH_TOKEN").start();
+    assert_eq!(replica.reader().get("/whoami").expect(200).json()["role"], "reader");
+    assert!(!replica.process.log().iter().any(|line| line.contains("is an admin")));
 }
 
 #[test]
