@@ -3,26 +3,13 @@
 source "$(dirname "$0")/lib.sh"
 need cargo kubectl curl
 wanted=demo-runtime
-forward=""
-tidy() {
-  explain_failure
-  [[ -z $forward ]] || kill "$forward" 2>/dev/null || true
-}
-trap tidy EXIT
+trap finish EXIT
 
 step "building the command line"
-cargo build --quiet --bin flux-resourceset-cli
-cli=${CARGO_TARGET_DIR:-target}/debug/flux-resourceset-cli
+build_cli
 
 step "reaching the API on $api"
-answers() { curl --silent --show-error --fail --max-time 2 --output /dev/null "$api/ready"; }
-if ! answers 2>/dev/null; then
-  kube --namespace "$namespace" port-forward service/flux-api-crud 8080:8080 >/dev/null &
-  forward=$!
-  await 30 "the port-forward" answers
-fi
-token=$(kube --namespace "$namespace" get secret internal-api-token --output 'jsonpath={.data.token}' | base64 -d)
-export FLUX_API_URL=$api FLUX_API_TOKEN=$token FLUX_API_WRITE_TOKEN=$token
+reach_api
 
 step "clusters and namespaces"
 "$cli" cluster list

@@ -63,6 +63,39 @@ is_ready() {
   kube --namespace "$namespace" wait --for=condition=Ready --timeout=0s "$1"
 }
 
+# build_cli: builds the command line, as $cli.
+build_cli() {
+  cargo build --quiet --bin flux-resourceset-cli
+  cli=${CARGO_TARGET_DIR:-target}/debug/flux-resourceset-cli
+}
+
+# reach_api: sets the command line up for the crud server on $api. Uses an existing port-forward, or starts one, which the script ends.
+forward=""
+reach_api() {
+  if ! api_answers 2>/dev/null; then
+    kube --namespace "$namespace" port-forward service/flux-api-crud 8080:8080 >/dev/null &
+    forward=$!
+    await 30 "the port-forward" api_answers
+  fi
+  FLUX_API_URL=$api FLUX_API_TOKEN=$(api_token read) FLUX_API_WRITE_TOKEN=$(api_token write)
+  export FLUX_API_URL FLUX_API_TOKEN FLUX_API_WRITE_TOKEN
+}
+
+api_answers() {
+  curl --silent --show-error --fail --max-time 2 --output /dev/null "$api/ready"
+}
+
+# api_token KEY: the token of the API for `read` or `write`.
+api_token() {
+  kube --namespace "$namespace" get secret flux-api-tokens --output "jsonpath={.data.$1}" | base64 -d
+}
+
+# End of scripts that change something: explains a failure, and ends the port-forward.
+finish() {
+  explain_failure
+  [[ -z $forward ]] || kill "$forward" 2>/dev/null || true
+}
+
 # Prints the failed step and the state of the cluster. Scripts that change something set it as a trap.
 explain_failure() {
   local status=$?

@@ -8,8 +8,8 @@ cat <<EOT
 In another terminal: make cli-demo, or
 
   export FLUX_API_URL=$api
-  export FLUX_API_TOKEN="\$(kubectl --context $context -n $namespace get secret internal-api-token -o jsonpath='{.data.token}' | base64 -d)"
-  export FLUX_API_WRITE_TOKEN="\$FLUX_API_TOKEN"
+  export FLUX_API_TOKEN="\$(kubectl --context $context -n $namespace get secret flux-api-tokens -o jsonpath='{.data.read}' | base64 -d)"
+  export FLUX_API_WRITE_TOKEN="\$(kubectl --context $context -n $namespace get secret flux-api-tokens -o jsonpath='{.data.write}' | base64 -d)"
 
 EOT
 exec kubectl --context "$context" --namespace "$namespace" port-forward service/flux-api-crud 8080:8080

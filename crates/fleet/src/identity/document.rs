@@ -74,12 +74,10 @@ impl Identity {
             );
         }
         for (n, dns) in self.certificates.iter().enumerate() {
-            let other = fleet.identities().with_certificate(&dns.to_ascii_lowercase());
-            if let Some(other) = other.filter(|other| other.id != self.id) {
-                refuse(
-                    &format!("/certificates/{n}"),
-                    format!("belongs to the identity \"{}\"", other.id),
-                );
+            let dns = dns.to_ascii_lowercase();
+            let is_kept = present.is_some_and(|present| present.certificates.iter().any(|kept| **kept == *dns));
+            if let Some(owner) = self.other_owner(&dns, fleet).filter(|_| !is_kept) {
+                refuse(&format!("/certificates/{n}"), format!("belongs to the {owner}"));
             }
         }
         match &self.scope {
@@ -88,6 +86,19 @@ impl Identity {
             None => {}
         }
         errors
+    }
+
+    /// Who else certificates with a DNS name belong to: such a certificate would be of two, and so of none.
+    fn other_owner(&self, dns: &str, fleet: &Fleet) -> Option<String> {
+        let identity = fleet.identities().with_certificate(dns);
+        if let Some(other) = identity.filter(|other| other.id != self.id) {
+            return Some(format!("identity \"{}\"", other.id));
+        }
+        if let Some(cluster) = fleet.cluster_at(dns) {
+            return Some(format!("cluster \"{}\"", cluster.document().id));
+        }
+        let decommissioned = fleet.decommissioned_cluster(dns)?;
+        Some(format!("decommissioned cluster \"{decommissioned}\""))
     }
 
     /// The document as it is shown.

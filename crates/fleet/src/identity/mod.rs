@@ -133,8 +133,8 @@ pub enum Scope {
     Join(JoinScope),
 }
 
-/// What an operator may write.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What an operator may write. The default has no selector, and so refuses every write.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorScope {
     /// A selector: the clusters that its writes may change.

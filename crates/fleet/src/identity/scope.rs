@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{IDENTITIES, OperatorScope, cluster_of};
-use crate::document::Document;
 use crate::effect::Effect;
 use crate::kind::{CLUSTERS, GUARDS, KINDS, PROFILES, ROLLOUTS, name_record};
 use crate::log::Change;
@@ -158,7 +157,7 @@ impl Judge<'_> {
             IDENTITIES => {
                 cluster_of(&change.id).is_some_and(|cluster| self.has_cluster(cluster) || self.took_name_of(cluster))
             }
-            kind if name_record(kind).is_some() => self.has_name(kind, &change.id),
+            kind if name_record(kind).is_some() => self.has_name(&change.id),
             PROFILES if !self.has_profile(&change.id) => false,
             ROLLOUTS if !self.has_rollout(&change.id) => false,
             kind => self.scope.kinds.iter().any(|own| own == kind),
@@ -216,19 +215,10 @@ impl Judge<'_> {
             })
     }
 
-    /// Whether the record of a DNS name follows from a cluster that the write changes. That cluster is judged itself.
-    fn has_name(&self, kind: &str, dns: &str) -> bool {
-        let records = self.fleets.iter().filter_map(|fleet| fleet.document(kind, dns));
-        let mut owners = records.filter_map(|record: Document| record.body.field("cluster_id"));
-        let taker = |fleet: &&Fleet| {
-            fleet
-                .cluster_at(dns)
-                .is_some_and(|cluster| self.written.contains(&cluster.document().id))
-        };
-        owners.any(|owner| {
-            owner
-                .as_str()
-                .is_some_and(|owner| self.written.iter().any(|id| &***id == owner))
-        }) || self.fleets.iter().any(taker)
+    /// Whether the record of a DNS name follows from a cluster that the write changes, because the cluster gives up the name or takes it.
+    /// That cluster is judged itself. The cluster that a record names does not count: another one may have its id by now.
+    fn has_name(&self, dns: &str) -> bool {
+        let mut holders = self.fleets.iter().filter_map(|fleet| fleet.cluster_at(dns));
+        holders.any(|cluster| self.written.contains(&cluster.document().id))
     }
 }

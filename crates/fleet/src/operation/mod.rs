@@ -80,7 +80,7 @@ pub enum Verb {
         token: TokenId,
     },
     /// Counts a cluster that is about to register with a join identity. Refused if the name or the DNS name is a decommissioned
-    /// cluster's.
+    /// cluster's, or the DNS name was released.
     Register {
         id: String,
         cluster: String,

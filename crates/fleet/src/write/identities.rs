@@ -35,7 +35,7 @@ impl Draft<'_> {
             Verb::IssueToken { id, token } => Ok(self.issue_token(id, token)?),
             Verb::RevokeToken { id, token } => Ok(self.revoke_token(id, *token)?),
             Verb::Register { id, cluster, dns } => {
-                self.check_decommissions(cluster, dns)?;
+                self.check_earlier_names(cluster, dns)?;
                 Ok(self.count_use(id)?)
             }
             _ => {
@@ -119,17 +119,24 @@ impl Draft<'_> {
         }
     }
 
-    /// Refuses a cluster that would take the name or the DNS name of a decommissioned one.
-    fn check_decommissions(&self, cluster: &str, dns: &str) -> Result<(), Refusal> {
+    /// Refuses a cluster that would take the name or the DNS name of a decommissioned one, or a DNS name that a cluster gave up: the machine
+    /// of that cluster may still poll it.
+    fn check_earlier_names(&self, cluster: &str, dns: &str) -> Result<(), Refusal> {
         let now = self.now();
-        let taken = match now.decommissions().contains_key(&*dns.to_ascii_lowercase()) {
-            true => Some(("/cluster_dns", dns)),
-            false => now.is_decommissioned(cluster).then_some(("/cluster_name", cluster)),
-        };
-        let Some((pointer, name)) = taken else {
+        let key = &*dns.to_ascii_lowercase();
+        let (pointer, detail) = if now.decommissions().contains_key(key) {
+            let detail = format!("\"{dns}\" is the name of a decommissioned cluster: delete its decommission first");
+            ("/cluster_dns", detail)
+        } else if now.released_names().contains_key(key) {
+            let detail = format!("\"{dns}\" is a name that a cluster gave up: delete the released name first");
+            ("/cluster_dns", detail)
+        } else if now.is_decommissioned(cluster) {
+            let detail =
+                format!("\"{cluster}\" is the name of a decommissioned cluster: delete its decommission first");
+            ("/cluster_name", detail)
+        } else {
             return Ok(());
         };
-        let detail = format!("\"{name}\" is the name of a decommissioned cluster: delete its decommission first");
         Err(Refusal::at(Reason::Exists, pointer, detail))
     }
 

@@ -54,13 +54,36 @@ impl Draft<'_> {
         self.edit.settle_dns();
         let clashes = self.edit.dns_clashes();
         let Some((cluster, holder)) = clashes.first() else {
-            return Ok(());
+            return self.check_certificates();
         };
         let (id, other) = (&cluster.document().id, &holder.document().id);
         let detail = format!("the DNS name {} belongs to cluster \"{other}\"", cluster.head().dns);
         let mut refusal = Refusal::at(Reason::Exists, &self.blame(CLUSTERS, id, "/cluster_dns"), detail);
         refusal.clusters.push(other.to_string());
         Err(refusal)
+    }
+
+    /// Refuses a cluster that takes a name in the `certificates` of an identity: a client certificate with it would be of two, and so of
+    /// none.
+    fn check_certificates(&self) -> Result<(), Refusal> {
+        let dns_of = |fleet: &Fleet, id: &str| fleet.cluster(id).map(|cluster| cluster.head().dns_key.clone());
+        for id in self.touched_ids(CLUSTERS) {
+            let Some(dns) = dns_of(self.now(), id).filter(|dns| dns_of(self.base, id).as_ref() != Some(dns)) else {
+                continue;
+            };
+            if let Some(identity) = self.now().identities().with_certificate(&dns) {
+                let detail = format!(
+                    "certificates with the DNS name {dns} belong to the identity \"{}\"",
+                    identity.id
+                );
+                return Err(Refusal::at(
+                    Reason::Exists,
+                    &self.blame(CLUSTERS, id, "/cluster_dns"),
+                    detail,
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a cluster of the base has another DNS name now, or is deleted.

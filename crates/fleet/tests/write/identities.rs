@@ -7,7 +7,7 @@ use fleet::budget::Recent;
 use fleet::history::{Back, Scope, WayBack};
 use fleet::identity::{Holder, IDENTITIES, OperatorScope, Reach, Role, Time, Token, TokenId};
 use fleet::judge::{Confirmation, Terms};
-use fleet::log::Change;
+use fleet::log::{Batch, Change, RevisionRecord};
 use fleet::operation::{BatchRequest, Operation, Target, Verb};
 use fleet::patch::Form;
 use fleet::refusal::Reason::{Exists, Invalid, NotFound, OutOfScope};
@@ -214,6 +214,84 @@ fn a_certificate_name_belongs_to_one_identity() {
     )
     .unwrap();
     assert!(fleet.identities().with_certificate("a.example.com").is_none());
+}
+
+#[test]
+fn a_certificate_name_is_that_of_a_cluster_or_of_an_identity() {
+    let ann = |dns: &str| json!({"id": "ann", "role": "reader", "certificates": ["other.example.com", dns]});
+    let create_ann = |dns: &str| Verb::Create {
+        id: None,
+        value: ann(dns),
+    };
+    let gone = accept(&small(), json!([delete("clusters", "two")]));
+    for dns in ["One.example.com", "two.example.com"] {
+        refused(&gone, create_ann(dns), Invalid, &["/certificates/1"]);
+    }
+    let fleet = created(&gone, ann("Ann.example.com"));
+    let taken = json!({"cluster_dns": "ANN.example.com"});
+    for operation in [
+        create("clusters", cluster("four", taken.clone())),
+        merge("clusters", "one", taken),
+    ] {
+        let pointer = "/operations/0/value/cluster_dns";
+        common::refuse(&fleet, json!([operation]), Exists, &[pointer]);
+    }
+    let put = |dns: &str| Verb::Replace {
+        id: "ann".into(),
+        value: ann(dns),
+    };
+    refused(&fleet, put("one.example.com"), Invalid, &["/certificates/1"]);
+    on_identities(&fleet, put("free.example.com")).unwrap();
+}
+
+#[test]
+fn a_name_that_two_had_before_it_was_refused_is_in_the_way_of_no_other_change() {
+    let fleet = created(
+        &small(),
+        json!({"id": "ann", "role": "reader", "certificates": ["ann.example.com"]}),
+    );
+    // As an earlier release accepted it.
+    let four = cluster("four", json!({"cluster_dns": "ann.example.com"}));
+    let (_, changes) = common::write(&small(), json!([create("clusters", four)])).unwrap();
+    let batch = Batch {
+        changes,
+        ..Batch::default()
+    };
+    let fleet = fleet.follow(&RevisionRecord::on(fleet.head(), &batch)).unwrap();
+    accept(
+        &fleet,
+        json!([merge("clusters", "four", json!({"labels": {"a": "b"}}))]),
+    );
+    let describe = Verb::Merge {
+        on: Target::Id("ann".into()),
+        form: Form::Merge,
+        value: json!({"description": "x"}),
+    };
+    on_identities(&fleet, describe).unwrap();
+}
+
+#[test]
+fn a_cluster_that_registers_takes_no_name_that_a_machine_may_still_poll() {
+    let gone = accept(&small(), json!([delete("clusters", "two")]));
+    let renamed = accept(
+        &gone,
+        json!([merge("clusters", "one", json!({"cluster_dns": "new.example.com"}))]),
+    );
+    let scope = json!({"dns_suffix": ".example.com", "uses": 3});
+    let fleet = created(&renamed, json!({"id": "factory", "role": "join", "scope": scope}));
+    let registers = |cluster: &str, dns: &str| Verb::Register {
+        id: "factory".into(),
+        cluster: cluster.to_owned(),
+        dns: dns.to_owned(),
+    };
+    for (cluster, dns, pointer) in [
+        ("four", "One.example.com", "/cluster_dns"),
+        ("four", "two.example.com", "/cluster_dns"),
+        ("two", "four.example.com", "/cluster_name"),
+    ] {
+        refused(&fleet, registers(cluster, dns), Exists, &[pointer]);
+    }
+    on_identities(&fleet, registers("four", "four.example.com")).unwrap();
 }
 
 #[test]
@@ -516,6 +594,27 @@ fn an_operator_does_not_end_records_of_names_on_their_own() {
     // A cluster in scope that takes the name ends the decommission.
     let taker = cluster("four", json!({"cluster_dns": "one.example.com"}));
     as_operator(&gone, "environment=dev", &[], json!([create("clusters", taker)])).unwrap();
+}
+
+#[test]
+fn an_operator_does_not_end_the_decommission_of_an_earlier_cluster_with_the_id_of_its_own() {
+    let gone = accept(&small(), json!([delete("clusters", "one")]));
+    let next = create("clusters", cluster("one", json!({"cluster_dns": "next.example.com"})));
+    let again = accept(&gone, json!([next]));
+    let ends = delete("decommissions", "one.example.com");
+    let label = merge("clusters", "one", json!({"labels": {"a": "b"}}));
+    as_operator(&again, "environment=dev", &[], json!([label])).unwrap();
+    for (fleet, own) in [(&gone, next), (&again, label)] {
+        let refusal = as_operator(fleet, "environment=dev", &[], json!([own, ends])).unwrap_err();
+        assert_eq!(refusal.resources, ["decommissions/one.example.com"], "{own}");
+    }
+}
+
+#[test]
+fn an_operator_without_a_scope_writes_nothing() {
+    let label = merge("clusters", "one", json!({"labels": {"a": "b"}}));
+    let refusal = as_operator(&small(), &OperatorScope::default().clusters, &[], json!([label])).unwrap_err();
+    assert_eq!(refusal.reason, OutOfScope);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fleet::Fleet;
 use fleet::document::Document;
-use fleet::identity::IDENTITIES;
+use fleet::identity::{IDENTITIES, Identity};
 use fleet::inputs::Form;
 use fleet::json::Json;
 use fleet::kind::{CLUSTERS, KINDS, Kind, name_record};
@@ -23,13 +23,29 @@ impl App {
         kind_of(&self.fleet(), name)
     }
 
+    /// A resource or a name record. Identities are neither: their documents contain digests of tokens.
     pub fn document(&self, kind: &str, id: &str) -> Result<Document, ReadError> {
         document_of(&self.fleet(), kind, id)
+    }
+
+    /// An identity.
+    pub fn identity(&self, id: &str) -> Result<Arc<Identity>, ReadError> {
+        let fleet = self.fleet();
+        fleet
+            .identities()
+            .get(id)
+            .ok_or_else(|| match fleet.is_damaged(IDENTITIES) {
+                true => ReadError::Damaged,
+                false => ReadError::NotFound(format!("there is no identity \"{}\"", quote(id))),
+            })
     }
 
     /// A resource at a revision: what its next change replaced, or what it is now if it has not changed since. Its kind may be
     /// deleted by now.
     pub async fn document_at(&self, kind: &str, id: &str, revision: Revision) -> Result<Json, ReadError> {
+        if kind == IDENTITIES {
+            return Err(no_kind(kind));
+        }
         // Read before the log: what has no change in the log until then is still the same in this fleet.
         let now = self.fleet();
         if revision > now.revision() {
@@ -86,15 +102,18 @@ impl App {
 pub(super) fn kind_of(fleet: &Fleet, name: &str) -> Result<Arc<Kind>, ReadError> {
     let missing = || match fleet.is_damaged(KINDS) {
         true => ReadError::Damaged,
-        false => ReadError::NotFound(format!("there is no kind \"{}\"", quote(name))),
+        false => no_kind(name),
     };
     fleet.kinds().get(name).cloned().ok_or_else(missing)
+}
+
+fn no_kind(name: &str) -> ReadError {
+    ReadError::NotFound(format!("there is no kind \"{}\"", quote(name)))
 }
 
 pub(super) fn document_of(fleet: &Fleet, kind: &str, id: &str) -> Result<Document, ReadError> {
     let singular = match name_record(kind) {
         Some(singular) => singular.to_owned(),
-        None if kind == IDENTITIES => "identity".to_owned(),
         None => kind_of(fleet, kind)?.singular.clone(),
     };
     fleet.document(kind, id).ok_or_else(|| match fleet.is_damaged(kind) {

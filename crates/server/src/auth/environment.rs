@@ -11,7 +11,10 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tracing::{info, warn};
 
 use super::source::{self, Entry};
-use crate::config::{Config, ConfigErrors, TokenSource};
+use crate::config::{Config, ConfigErrors, Mode, TokenSource};
+
+const ADMINS: &str = "CRUD_AUTH_TOKEN is not set, so whoever has AUTH_TOKEN is an admin, as is every cluster that polls with it: set \
+                      CRUD_AUTH_TOKEN, so that AUTH_TOKEN only reads";
 
 #[derive(PartialEq, Eq)]
 struct Token {
@@ -65,6 +68,8 @@ fn equal(one: &Digest, other: &Digest) -> Choice {
 pub struct Environment {
     current: ArcSwap<Vec<Token>>,
     read: TokenSource,
+    /// The role of the tokens for reading.
+    read_role: Role,
     write: Option<TokenSource>,
     /// The warnings of the tokens in force, so that each is logged once.
     warned: Mutex<Vec<String>>,
@@ -82,6 +87,11 @@ impl Environment {
         let tokens = Environment {
             current: ArcSwap::default(),
             read: config.read_tokens.clone(),
+            // Without CRUD_AUTH_TOKEN, the tokens for reading may write, where there is something to write.
+            read_role: match (config.mode, &config.write_tokens) {
+                (Mode::Crud, None) => Role::Admin,
+                _ => Role::Reader,
+            },
             write: config.write_tokens.clone(),
             warned: Mutex::default(),
         };
@@ -103,20 +113,18 @@ impl Environment {
     }
 
     fn read_sources(&self) -> Result<Loaded, ConfigErrors> {
-        // Without CRUD_AUTH_TOKEN, the tokens for reading may write.
-        let role = if self.write.is_some() {
-            Role::Reader
-        } else {
-            Role::Admin
-        };
         let mut problems = ConfigErrors::default();
-        let mut entries = source::read(["AUTH_TOKEN", "AUTH_TOKEN_FILE"], &self.read, role, &mut problems);
+        let variables = ["AUTH_TOKEN", "AUTH_TOKEN_FILE"];
+        let mut entries = source::read(variables, &self.read, self.read_role, &mut problems);
         if let Some(write) = &self.write {
             let variables = ["CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_FILE"];
             entries.extend(source::read(variables, write, Role::Admin, &mut problems));
         }
         problems.into_result()?;
-        let warnings = source::warnings(&entries);
+        let mut warnings = source::warnings(&entries);
+        if self.read_role == Role::Admin && !entries.is_empty() {
+            warnings.push(ADMINS.to_owned());
+        }
         let tokens = entries
             .into_iter()
             .map(|Entry { digest, owner, .. }| Token { digest, owner });

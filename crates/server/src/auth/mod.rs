@@ -90,6 +90,8 @@ pub enum Unknown {
     Invalid,
     Mistyped,
     Expired,
+    /// The client certificate has expired since its connection began, or its authority is not trusted any more.
+    Outdated,
     /// The client certificate has no name of an identity.
     Unnamed,
     /// It has the names of two.
@@ -111,7 +113,7 @@ impl Unknown {
             Unknown::Missing => "missing",
             Unknown::Invalid | Unknown::Mistyped => "unknown",
             Unknown::Expired | Unknown::Ended(_) => "expired",
-            Unknown::Unnamed | Unknown::Ambiguous => "certificate",
+            Unknown::Outdated | Unknown::Unnamed | Unknown::Ambiguous => "certificate",
             Unknown::Jwt(refused) => refused.label(),
             Unknown::Unclaimed(_) | Unknown::Tied(_) => "claims",
         }
@@ -125,6 +127,9 @@ impl Unknown {
                 "the token is not valid: its checksum does not match, so a part of it is missing or changed"
             }
             Unknown::Expired => "the token has expired",
+            Unknown::Outdated => {
+                "the client certificate has expired, or its authority is not trusted any more: connect again with another one"
+            }
             Unknown::Unnamed => "no cluster and no identity has a DNS name of the client certificate",
             Unknown::Ambiguous => "the client certificate has DNS names of two identities",
             Unknown::Jwt(refused) => return refused.to_string().into(),
@@ -303,8 +308,9 @@ impl Actor {
     /// How far its writes may reach.
     pub fn reach(&self) -> Reach {
         let scope = self.identity.as_ref().and_then(|identity| identity.operator_scope());
-        match (self.role, scope) {
-            (Role::Operator, Some(scope)) => Reach::Within(Arc::new(scope.clone())),
+        match self.role {
+            // Without a scope, nothing is in it.
+            Role::Operator => Reach::Within(Arc::new(scope.cloned().unwrap_or_default())),
             _ => Reach::Everything,
         }
     }

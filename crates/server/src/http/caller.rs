@@ -9,9 +9,9 @@ use fleet::log::Author;
 
 use super::client_address::Peer;
 use super::observe::{self, RequestId};
+use super::peer_certificate::PeerCertificate;
 use super::problem::Problem;
 use super::request::{self, Page, Query};
-use super::tls::PeerNames;
 use crate::app::App;
 use crate::app::engine::WriteRequest;
 use crate::app::reads::Class;
@@ -24,8 +24,7 @@ pub struct Caller {
     id: RequestId,
     pub headers: HeaderMap,
     uri: Uri,
-    /// Of its certificate.
-    names: Option<PeerNames>,
+    certificate: Option<PeerCertificate>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -40,7 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
             id: id.ok_or_else(Problem::internal)?,
             headers: std::mem::take(&mut parts.headers),
             uri: parts.uri.clone(),
-            names: Peer::of(&parts.extensions).names.clone(),
+            certificate: Peer::of(&parts.extensions).certificate.clone(),
         })
     }
 }
@@ -54,13 +53,14 @@ impl Caller {
         &self.actor
     }
 
-    /// Whether the caller still has a right that it had when it called. A long reply asks again: tokens expire and are revoked.
-    pub fn still_has(&self, app: &App, right: Right) -> bool {
+    /// Who the caller is now, if it still has a right that it had when it called. A long reply asks again: tokens expire and are revoked,
+    /// and what they may do changes.
+    pub fn with_right(&self, app: &App, right: Right) -> Option<Actor> {
         let peer = Peer {
-            names: self.names.clone(),
+            certificate: self.certificate.clone(),
             ..Peer::UNKNOWN
         };
-        observe::authorize(app, &self.headers, &peer, right).is_ok()
+        observe::authorize(app, &self.headers, &peer, right).ok()
     }
 
     /// How far its writes may reach.

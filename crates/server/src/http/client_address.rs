@@ -1,12 +1,12 @@
-//! Who a client is, as its connection tells: its address, which behind a trusted proxy is the one that the proxy reports, and the
-//! names in its certificate.
+//! Who a client is, as its connection tells: its address, which behind a trusted proxy is the one that the proxy reports, and its
+//! certificate.
 
 use std::net::IpAddr;
 
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-use super::tls::PeerNames;
+use super::peer_certificate::PeerCertificate;
 
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -14,19 +14,24 @@ static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: Option<IpAddr>,
-    /// Of its certificate.
-    pub names: Option<PeerNames>,
+    pub certificate: Option<PeerCertificate>,
 }
 
 impl Peer {
     /// What is known of a request that came over no connection.
     pub const UNKNOWN: Peer = Peer {
         address: None,
-        names: None,
+        certificate: None,
     };
 
     pub fn of(extensions: &Extensions) -> &Peer {
         extensions.get().unwrap_or(&Peer::UNKNOWN)
+    }
+
+    /// Whether its certificate counts no more. A new connection shows the one that it has by now.
+    pub(super) fn is_outdated(&self) -> bool {
+        let certificate = self.certificate.as_ref();
+        certificate.is_some_and(|certificate| !certificate.is_valid())
     }
 }
 
@@ -70,7 +75,10 @@ mod tests {
             ("::ffff:10.0.0.1", &["198.51.100.9"], "198.51.100.9"),
         ] {
             let address = Some(peer.parse().unwrap());
-            let connected = Peer { address, names: None };
+            let connected = Peer {
+                address,
+                certificate: None,
+            };
             let mut headers = HeaderMap::new();
             for line in forwarded {
                 headers.append(&FORWARDED_FOR, line.parse().unwrap());

@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::{IntoResponse, Response};
 use fleet::Fleet;
-use fleet::identity::{CLUSTER_PREFIX, IDENTITIES, Registration, Role, TokenId, shown};
+use fleet::identity::{CLUSTER_PREFIX, IDENTITIES, Reach, Registration, Role, TokenId, cluster_of, shown};
 use fleet::operation::{Operation, Target, Verb};
-use fleet::refusal::{Violation, quote, segment};
+use fleet::refusal::{Reason, Refusal, Violation, quote, segment};
 use serde_json::{Value, json};
 
 use super::body::{Writer, respond};
@@ -18,7 +18,7 @@ use super::caller::{Caller, WriteOptions};
 use super::problem::Problem;
 use super::request::{self, MOST_DOCUMENT, Page};
 use super::respond::{self, Reply};
-use super::write::{run, run_all};
+use super::write::{run, with_revision};
 use crate::app::App;
 use crate::app::engine::WriteRequest;
 use crate::auth::NewToken;
@@ -57,7 +57,7 @@ pub async fn create(State(app): State<Arc<App>>, caller: Caller, body: Body) -> 
 /// `GET /identities/{id}`
 pub async fn get(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
     caller.query()?.end("none")?;
-    app.document(IDENTITIES, &id)?;
+    app.identity(&id)?;
     let response = document(&app.fleet(), &id, StatusCode::OK)?;
     Ok(respond::unless_known(&caller.headers, response))
 }
@@ -106,7 +106,8 @@ pub async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>, caller:
 
 /// `POST /identities/{id}/tokens`
 pub async fn issue(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller, body: Body) -> Reply {
-    app.document(IDENTITIES, &id)?;
+    check_reach(&caller, &id)?;
+    app.identity(&id)?;
     issue_token(&app, &caller, id, body).await
 }
 
@@ -118,6 +119,17 @@ pub async fn issue_for_cluster(
     body: Body,
 ) -> Reply {
     issue_token(&app, &caller, format!("{CLUSTER_PREFIX}{id}"), body).await
+}
+
+/// Refuses an operator the identities that are not a cluster's, before they are looked up: which of them exist is nothing that it may know.
+fn check_reach(caller: &Caller, id: &str) -> Result<(), Refusal> {
+    if matches!(caller.reach(), Reach::Everything) || cluster_of(id).is_some() {
+        return Ok(());
+    }
+    let detail = "an operator issues and revokes tokens of clusters only";
+    let mut refusal = Refusal::new(Reason::OutOfScope, detail);
+    refusal.resources = vec![format!("{IDENTITIES}/{}", quote(id))];
+    Err(refusal)
 }
 
 async fn issue_token(app: &Arc<App>, caller: &Caller, id: String, body: Body) -> Reply {
@@ -181,7 +193,8 @@ fn too_late() -> Problem {
 /// `DELETE /identities/{id}/tokens/{token}`
 pub async fn revoke(State(app): State<Arc<App>>, Path((id, token)): Path<(String, String)>, caller: Caller) -> Reply {
     let options = WriteOptions::of(&caller)?;
-    app.document(IDENTITIES, &id)?;
+    check_reach(&caller, &id)?;
+    app.identity(&id)?;
     let unknown = || Problem::not_found(format!("\"{}\" has no token {}", quote(&id), quote(&token)));
     let token = TokenId::parse(&token).ok_or_else(unknown)?;
     let operation = Operation::new(IDENTITIES, Verb::RevokeToken { id: id.clone(), token });
@@ -221,7 +234,13 @@ pub async fn discovery(State(app): State<Arc<App>>) -> Response {
 
 /// `POST /register`
 pub async fn register(State(app): State<Arc<App>>, caller: Caller, body: Body) -> Reply {
-    let options = WriteOptions::of(&caller)?;
+    let mut query = caller.query()?;
+    if query.flag("dry_run")? {
+        return Err(Problem::bad_request(
+            "a registration has no dry run: it would tell who has a name, and count as no use",
+        ));
+    }
+    query.end("none")?;
     let body = request::document(&caller.headers, body, MOST_DOCUMENT).await?;
     let join = caller.actor().identity.clone().ok_or_else(Problem::internal)?;
     let scope = join.join_scope().ok_or_else(Problem::internal)?;
@@ -240,14 +259,14 @@ pub async fn register(State(app): State<Arc<App>>, caller: Caller, body: Body) -
     let write = WriteRequest {
         operations: registration.operations(&join, stored),
         author: caller.author(None)?,
-        confirmation: options.confirmation,
         ..WriteRequest::default()
     };
-    run_all(&app, &options, write, |written| {
-        let text = new.ok().map(|new| new.text);
-        registered(&written.fleet, &id, text, StatusCode::CREATED)
-    })
-    .await
+    let written = app.write(write).await?;
+    let text = new.ok().map(|new| new.text);
+    with_revision(
+        registered(&written.fleet, &id, text, StatusCode::CREATED)?,
+        written.revision,
+    )
 }
 
 fn registered(fleet: &Fleet, id: &str, token: Option<String>, status: StatusCode) -> Reply {

@@ -31,7 +31,7 @@ use super::client_address::Peer;
 use super::connections::{Connection, Connections, Notice, ReplyBody, SILENCE};
 use super::peer_stream::PeerStream;
 use super::problem::Problem;
-use super::tls::{PeerNames, Tls};
+use super::tls::{Terms, Tls};
 use super::{Api, poll};
 use crate::metrics::ReasonLabels;
 
@@ -101,12 +101,12 @@ pub async fn serve(
         };
         let api = api.borrow().clone().unwrap_or_else(|| starting.clone());
         let (open, connection) = (limit.open.clone(), all.add());
-        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(tls.config()));
+        let terms = tls.as_ref().map(|tls| tls.terms());
         let peer = Peer {
             address: Some(peer.ip()),
-            names: None,
+            certificate: None,
         };
-        let serving = serve_connection(stream, peer, acceptor, api, connection);
+        let serving = serve_connection(stream, peer, terms, api, connection);
         open.inc();
         tokio::spawn(async move {
             serving.await;
@@ -123,18 +123,12 @@ pub async fn serve(
 }
 
 /// Serves one connection until it ends, or is closed for another one.
-async fn serve_connection(
-    stream: TcpStream,
-    mut peer: Peer,
-    tls: Option<TlsAcceptor>,
-    api: Api,
-    watched: Arc<Connection>,
-) {
+async fn serve_connection(stream: TcpStream, mut peer: Peer, terms: Option<Terms>, api: Api, watched: Arc<Connection>) {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else {
+    let Some(terms) = terms else {
         return serve_http(PeerStream::new(stream, watched.clone()), peer, api, watched).await;
     };
-    let handshake = tokio::time::timeout(SILENCE, handshake(stream, tls, watched.clone()));
+    let handshake = tokio::time::timeout(SILENCE, handshake(stream, terms.config.clone().into(), watched.clone()));
     let shaken = tokio::select! {
         biased;
         shaken = handshake => shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
@@ -142,7 +136,7 @@ async fn serve_connection(
     };
     match shaken {
         Ok(stream) => {
-            peer.names = PeerNames::of(stream.get_ref().1.peer_certificates());
+            peer.certificate = terms.certificate(stream.get_ref().1.peer_certificates());
             serve_http(stream, peer, api, watched).await;
         }
         Err(error) => {
@@ -243,7 +237,7 @@ fn answer(
         return Either::Left(ready(Ok(response.map(|body| ReplyBody::whole(body, None)))));
     };
     if let Some(mut response) = api.poll(&request, peer, started) {
-        if connection.is_crowded() {
+        if connection.is_crowded() || peer.is_outdated() {
             response.headers_mut().insert(CONNECTION, CLOSE);
         }
         let in_progress = in_progress.at_once();
@@ -252,10 +246,10 @@ fn answer(
         ));
     }
     request.extensions_mut().insert(peer.clone());
-    let (mut api, connection) = (api.clone(), connection.clone());
+    let (mut api, connection, peer) = (api.clone(), connection.clone(), peer.clone());
     Either::Right(Box::pin(async move {
         let mut response = api.call(request).await?;
-        if connection.is_crowded() {
+        if connection.is_crowded() || peer.is_outdated() {
             response.headers_mut().insert(CONNECTION, CLOSE);
         }
         Ok(response.map(|body| ReplyBody::new(body, in_progress)))

@@ -16,6 +16,7 @@ pub mod name_records;
 pub mod negotiate;
 pub mod observe;
 pub mod openapi;
+pub mod peer_certificate;
 mod peer_stream;
 pub mod plan;
 pub mod poll;

@@ -168,9 +168,10 @@ fn identify<'a>(app: &App, fleet: &'a Fleet, headers: &HeaderMap, peer: &Peer) -
     let token = headers
         .get(AUTHORIZATION)
         .map(|header| token(header).ok_or(Unknown::Missing));
-    match (token, &peer.names) {
+    match (token, &peer.certificate) {
         (Some(token), _) => Known::of_token(&app.environment, app.oidc.as_deref(), fleet, &token?),
-        (None, Some(names)) => Actor::of_names(fleet, &names.0).map(Known::Other),
+        (None, Some(certificate)) if !certificate.is_valid() => Err(Unknown::Outdated),
+        (None, Some(certificate)) => Actor::of_names(fleet, certificate.names()).map(Known::Other),
         (None, None) => Err(Unknown::Missing),
     }
 }

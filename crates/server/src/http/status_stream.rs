@@ -87,9 +87,7 @@ impl Stream {
     /// What comes next. None at the end: the server stops, or the caller may no longer read.
     async fn next(&mut self) -> Option<String> {
         loop {
-            if !self.caller.still_has(&self.app, Right::Read) {
-                return None;
-            }
+            self.caller.with_right(&self.app, Right::Read)?;
             if let Some(counts) = self.counts() {
                 self.quiet_since = Instant::now();
                 return Some(counts);

@@ -45,8 +45,7 @@ pub async fn stream(State(app): State<Arc<App>>, caller: Caller) -> Reply {
             HeaderValue::try_from(head.to_string()).map_err(|_| Problem::internal())?,
         ),
     ];
-    let shows_identities = Right::Copy.allows(caller.actor().role);
-    Ok((headers, events(app, caller, follower, shows_identities)).into_response())
+    Ok((headers, events(app, caller, follower)).into_response())
 }
 
 /// Where a client is: a revision, or a revision with its digest, as each commit logs it.
@@ -71,7 +70,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
 }
 
 /// The events, until the log ends or the caller may no longer read it.
-fn events(app: Arc<App>, caller: Caller, follower: Follower, shows_identities: bool) -> Body {
+fn events(app: Arc<App>, caller: Caller, follower: Follower) -> Body {
     // Sent at once, so that proxies pass on that the stream has begun.
     let greeting = Bytes::from(format!(": after revision {}\n\n", follower.at()));
     let reader = Arc::new((app, caller));
@@ -83,13 +82,14 @@ fn events(app: Arc<App>, caller: Caller, follower: Follower, shows_identities: b
             }
             let followed = follower.next().await?;
             let (app, caller) = &*reader;
-            if !caller.still_has(app, Right::Follow) {
+            let Some(actor) = caller.with_right(app, Right::Follow) else {
                 tracing::info!(actor = %caller.actor().name, "closing a stream of changes: its token is no longer valid");
                 return None;
-            }
+            };
             let piece = match followed {
                 Followed::Idle => Bytes::from_static(b": alive\n\n"),
                 Followed::Parts(parts) => {
+                    let shows_identities = Right::Copy.allows(actor.role);
                     let mut text = Vec::new();
                     parts
                         .iter()

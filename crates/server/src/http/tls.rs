@@ -1,4 +1,4 @@
-//! TLS: certificates that are reloaded when their files change, and the names in the certificate of a client.
+//! TLS: certificates that are reloaded when their files change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,38 +6,43 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use prometheus_client::metrics::gauge::Gauge;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tracing::{info, warn};
-use webpki::EndEntityCert;
 
+use super::peer_certificate::{Authorities, AuthoritiesInUse, PeerCertificate};
 use crate::config::{ConfigError, ConfigErrors, TlsFiles};
-
-/// The DNS names in the certificate of a client, in lower case. The certificate was verified.
-#[derive(Clone, Debug)]
-pub struct PeerNames(pub Arc<[String]>);
-
-impl PeerNames {
-    /// The names of the first certificate of a chain. None if there is no certificate.
-    pub(super) fn of(chain: Option<&[CertificateDer<'_>]>) -> Option<PeerNames> {
-        let certificate = EndEntityCert::try_from(chain?.first()?).ok()?;
-        let names = certificate.valid_dns_names().map(str::to_ascii_lowercase);
-        Some(PeerNames(names.collect()))
-    }
-}
 
 /// The certificates in use.
 pub struct Tls {
     files: TlsFiles,
     current: ArcSwap<Loaded>,
+    /// None without a client CA.
+    trusted: Option<AuthoritiesInUse>,
 }
 
 struct Loaded {
     config: Arc<ServerConfig>,
+    /// Those who sign certificates of clients.
+    authorities: Option<Arc<Authorities>>,
     texts: Texts,
+}
+
+/// What one connection is served with.
+pub(super) struct Terms {
+    pub(super) config: Arc<ServerConfig>,
+    authorities: Option<Arc<Authorities>>,
+    trusted: Option<AuthoritiesInUse>,
+}
+
+impl Terms {
+    /// The certificate of the client, after the handshake. None if it showed none.
+    pub(super) fn certificate(self, chain: Option<&[CertificateDer<'_>]>) -> Option<PeerCertificate> {
+        PeerCertificate::of(chain?, self.authorities?, self.trusted?)
+    }
 }
 
 /// What the files contain.
@@ -59,17 +64,23 @@ impl std::fmt::Debug for Tls {
 impl Tls {
     /// Reads the files.
     pub fn load(files: &TlsFiles) -> Result<Tls, ConfigErrors> {
-        let texts = read(files)?;
-        let config = configure(files, &texts)?;
+        let loaded = configure(files, read(files)?, None)?;
+        let authorities = loaded.authorities.clone();
         Ok(Tls {
             files: files.clone(),
-            current: ArcSwap::from_pointee(Loaded { config, texts }),
+            current: ArcSwap::from_pointee(loaded),
+            trusted: authorities.map(|authorities| Arc::new(ArcSwap::new(authorities))),
         })
     }
 
-    /// The configuration for the next connection.
-    pub(super) fn config(&self) -> Arc<ServerConfig> {
-        self.current.load().config.clone()
+    /// The terms of the next connection.
+    pub(super) fn terms(&self) -> Terms {
+        let current = self.current.load();
+        Terms {
+            config: current.config.clone(),
+            authorities: current.authorities.clone(),
+            trusted: self.trusted.clone(),
+        }
     }
 
     /// Reloads the files whenever they change. While they cannot be used, the certificates stay as they are, and `usable` is 0.
@@ -107,11 +118,15 @@ impl Tls {
 
     fn reload(&self) -> Result<bool, ConfigErrors> {
         let texts = read(&self.files)?;
-        if texts == self.current.load().texts {
+        let current = self.current.load_full();
+        if texts == current.texts {
             return Ok(false);
         }
-        let config = configure(&self.files, &texts)?;
-        self.current.store(Arc::new(Loaded { config, texts }));
+        let loaded = configure(&self.files, texts, Some(&current))?;
+        if let (Some(trusted), Some(authorities)) = (&self.trusted, &loaded.authorities) {
+            trusted.store(authorities.clone());
+        }
+        self.current.store(Arc::new(loaded));
         Ok(true)
     }
 }
@@ -136,7 +151,8 @@ fn read(files: &TlsFiles) -> Result<Texts, ConfigErrors> {
     }
 }
 
-fn configure(files: &TlsFiles, texts: &Texts) -> Result<Arc<ServerConfig>, ConfigErrors> {
+/// What the files are good for. `before`: what they were; the same authorities are kept.
+fn configure(files: &TlsFiles, texts: Texts, before: Option<&Loaded>) -> Result<Loaded, ConfigErrors> {
     let mut problems = ConfigErrors::default();
     let problem =
         |variable, path: &PathBuf, detail: String| ConfigError::new(variable, format!("{}: {detail}", path.display()));
@@ -146,52 +162,67 @@ fn configure(files: &TlsFiles, texts: &Texts) -> Result<Arc<ServerConfig>, Confi
     let key = PrivateKeyDer::from_pem_slice(&texts.key);
     let key = problems
         .keep(key.map_err(|error| problem("TLS_KEY_FILE", &files.key, format!("no private key (PEM): {error}"))));
-    let roots = match (&texts.client_ca, &files.client_ca) {
-        (Some(text), Some(path)) => problems.keep(
-            roots(text)
-                .map(Some)
+    let kept = before.filter(|before| before.texts.client_ca == texts.client_ca);
+    let authorities = match (&texts.client_ca, &files.client_ca, kept) {
+        (_, _, Some(kept)) => Some(kept.authorities.clone()),
+        (Some(text), Some(path), None) => problems.keep(
+            authorities(text)
+                .map(|authorities| Some(Arc::new(authorities)))
                 .map_err(|detail| problem("TLS_CLIENT_CA_FILE", path, detail)),
         ),
         _ => Some(None),
     };
-    let (Some(chain), Some(key), Some(roots)) = (chain, key, roots) else {
+    let (Some(chain), Some(key), Some(authorities)) = (chain, key, authorities) else {
         return Err(problems);
     };
-    let built = build(chain, key, roots);
-    built.map_err(|error| {
+    let config = build(chain, key, authorities.as_deref().cloned()).map_err(|error| {
         problem(
             "TLS_CERT_FILE",
             &files.certificates,
             format!("cannot be used with TLS_KEY_FILE: {error}"),
         )
-        .into()
+    })?;
+    Ok(Loaded {
+        config,
+        authorities,
+        texts,
     })
 }
 
 fn build(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    roots: Option<RootCertStore>,
+    authorities: Option<Authorities>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone());
+    let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
-    let builder = match roots {
-        // A client without a certificate may have a token.
-        Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).allow_unauthenticated();
-            let verifier = verifier
-                .build()
-                .map_err(|error| rustls::Error::General(error.to_string()))?;
-            builder.with_client_cert_verifier(verifier)
-        }
+    let mut config = match authorities.clone() {
+        Some(authorities) => builder.with_client_cert_verifier(authorities),
         None => builder.with_no_client_auth(),
-    };
-    let mut config = builder.with_single_cert(chain, key)?;
+    }
+    .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Flux opens a connection for each poll: resuming a session saves the expensive half of the handshake.
-    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    match authorities {
+        // Resuming a session saves the expensive half of the handshake.
+        None => config.ticketer = aws_lc_rs::Ticketer::new()?,
+        // A resumed session has the client certificate of the first one, and nobody verifies it again.
+        Some(_) => {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+    }
     Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+/// Those whose certificates are in a file. A client without a certificate may have a token.
+fn authorities(text: &[u8]) -> Result<Authorities, String> {
+    let roots = Arc::new(roots(text)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).allow_unauthenticated();
+    verifier.build().map_err(|error| error.to_string())
 }
 
 fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -54,7 +54,7 @@ pub async fn run_all(
     with_revision(convert(written)?, revision)
 }
 
-fn with_revision(mut response: axum::response::Response, revision: Revision) -> Reply {
+pub fn with_revision(mut response: axum::response::Response, revision: Revision) -> Reply {
     response.headers_mut().insert(REVISION.clone(), revision.0.into());
     Ok(response)
 }

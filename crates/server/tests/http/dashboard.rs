@@ -492,6 +492,34 @@ async fn a_read_only_server_serves_the_pages_that_read() {
 }
 
 #[tokio::test]
+async fn the_pages_of_a_read_only_server_show_no_identity() {
+    let app = Setup::default().sqlite().start().await;
+    app.post("/identities", &json!({"id": "root", "role": "admin"}))
+        .await
+        .expect(201);
+    app.post("/identities/root/tokens", &json!({})).await.expect(201);
+    app.post(format!("/clusters/{DEMO}/token"), &json!({}))
+        .await
+        .expect(201);
+    let app = app.stop().await.read_only().start().await;
+    for token in [READ, WRITE] {
+        let browser = Browser::sign_in(&app, token).await;
+        browser.get("/ui/documents/namespaces/podinfo").await.expect(200);
+        for page in [
+            "/ui/identities",
+            "/ui/documents/identities",
+            "/ui/documents/identities/root",
+            "/ui/documents/%69dentities/root",
+            "/ui/documents/identities/root?revision=2",
+            "/ui/documents/identities/cluster:demo-cluster-01",
+        ] {
+            let reply = browser.get(page).await.expect(404);
+            assert!(!reply.text().contains("digest"), "{page}: {}", reply.text());
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_dashboard_can_be_turned_off() {
     let mut setup = Setup::default();
     setup.config.ui = false;

@@ -1,20 +1,15 @@
-//! Identities over HTTP: who may call what, tokens that come and go, registration, and what is never shown.
-
-use std::collections::BTreeMap;
+//! Identities over HTTP: tokens that come and go, registration, and what is never shown.
 
 use axum::http::Method;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use flux_resourceset::http::routes::ROUTES;
 use serde_json::{Value, json};
 
 use crate::support::{DEMO, DEMO_DNS, READ, Setup, TestApp, WRITE, bare, pointers};
 
-const ROLES: [&str; 6] = ["cluster", "reader", "operator", "admin", "mirror", "join"];
-
 fn document(role: &str) -> Value {
     let scope = match role {
-        "operator" => json!({"clusters": "environment=dev", "kinds": ["namespaces"]}),
+        "operator" => json!({"clusters": "environment=dev", "kinds": ["namespaces", "rollouts"], "approve": true}),
         "join" => {
             json!({"dns_suffix": ".k8s.example.com", "uses": 2, "environments": ["dev"], "labels": {"ring": "edge"}})
         }
@@ -24,7 +19,7 @@ fn document(role: &str) -> Value {
 }
 
 /// The token of an identity of this role. The cluster is the demo cluster.
-async fn token_of(app: &TestApp, role: &str) -> String {
+pub async fn token_of(app: &TestApp, role: &str) -> String {
     let issued = match role {
         "cluster" => app.post(format!("/clusters/{DEMO}/token"), &json!({})).await,
         role => {
@@ -34,93 +29,6 @@ async fn token_of(app: &TestApp, role: &str) -> String {
         }
     };
     issued.expect(201).json()["token"].as_str().unwrap().to_owned()
-}
-
-/// The table of the book: for each route, what each role gets.
-fn table() -> BTreeMap<String, Vec<String>> {
-    let book = include_str!("../../../../docs/src/security.md");
-    let rows = book
-        .lines()
-        .filter(|line| line.starts_with("| `") && line.matches('|').count() == ROLES.len() + 2);
-    let mut table = BTreeMap::new();
-    for row in rows {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let (routes, roles) = cells.split_first().unwrap();
-        for route in routes.split('`').skip(1).step_by(2) {
-            let roles = roles.iter().map(|cell| (*cell).to_owned()).collect();
-            assert!(
-                table.insert(route.to_owned(), roles).is_none(),
-                "{route} is there twice"
-            );
-        }
-    }
-    table
-}
-
-#[tokio::test]
-async fn every_role_may_call_what_the_book_says_and_nothing_else() {
-    let app = TestApp::start().await;
-    app.post("/clusters", &bare("other")).await.expect(201);
-    let mut tokens = BTreeMap::new();
-    for role in ROLES {
-        tokens.insert(role, token_of(&app, role).await);
-    }
-    let mut table = table();
-    for route in ROUTES {
-        let name = format!("{} {}", route.method.method(), route.path);
-        let row = table
-            .remove(&name)
-            .unwrap_or_else(|| panic!("{name} has no row in security.md"));
-        let names = |id: &str, dns: &str| {
-            let path = route.path.replace("{cluster_dns}", dns).replace("{path}", "namespaces");
-            path.replace(
-                "{kind}",
-                if route.path.starts_with("/kinds") {
-                    "namespaces"
-                } else {
-                    "clusters"
-                },
-            )
-            .replace("{id}", id)
-            .replace("{token}", "0123456789abcdef")
-        };
-        for (which, path) in [
-            ("own", names(DEMO, DEMO_DNS)),
-            ("other", names("other", "other.k8s.example.com")),
-            ("unknown", names("unknown", "unknown.k8s.example.com")),
-        ] {
-            for (role, expected) in ROLES.into_iter().zip(&row) {
-                let path = match route.method.method() {
-                    Method::GET => path.clone(),
-                    _ => format!("{path}?dry_run=true"),
-                };
-                let call = app.call(route.method.method(), &path).token(&tokens[role]);
-                let call = match route.method.method() {
-                    Method::GET | Method::DELETE => call,
-                    _ => call.json(&json!({})),
-                };
-                let status = call.response().await.status().as_u16();
-                let allowed = match expected.as_str() {
-                    "yes" | "scope" => true,
-                    "own" => which == "own",
-                    "no" => false,
-                    other => panic!("{name}: \"{other}\" is neither yes, no, own nor scope"),
-                };
-                let refused = status == 403 || status == 401;
-                let out_of_scope = expected == "scope" && status == 403;
-                assert!(
-                    allowed != refused || out_of_scope,
-                    "{name}, {which} cluster, as {role}: {status}, the book says {expected}"
-                );
-                assert!(status < 500, "{name} as {role}: {status}");
-            }
-        }
-    }
-    assert!(
-        table.is_empty(),
-        "the book has rows for routes that do not exist: {:?}",
-        table.keys()
-    );
 }
 
 #[tokio::test]
@@ -397,10 +305,99 @@ async fn a_cluster_registers_itself_within_the_scope_of_the_join_identity() {
         .token("a token of its own")
         .await
         .expect(200);
+    // No plan: it would tell which names exist, and count no use.
+    let plan = app.post("/register?dry_run=true", &body("third")).token(&join);
+    let problem = plan.await.problem(400, "bad-request");
+    assert!(problem["detail"].as_str().unwrap().contains("dry run"), "{problem}");
     // Two uses.
     let problem = register(&body("third")).await.problem(403, "out-of-scope");
     assert!(problem["detail"].as_str().unwrap().contains("used up"), "{problem}");
     app.get("/clusters/third").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_name_that_a_cluster_gave_up_is_not_registered() {
+    let app = TestApp::start().await;
+    let join = token_of(&app, "join").await;
+    let renamed = json!({"cluster_dns": "renamed.k8s.example.com"});
+    app.patch(format!("/clusters/{DEMO}"), &renamed).await.expect(200);
+    // The machine of the demo cluster still polls it, and would lose all that it has.
+    let body = json!({"cluster_name": "thief", "cluster_dns": DEMO_DNS, "environment": "dev"});
+    let register = || {
+        app.post("/register", &body)
+            .token(&join)
+            .header("x-confirm-removals", "9")
+    };
+    let problem = register().await.problem(409, "exists");
+    assert_eq!(pointers(&problem), ["/cluster_dns"]);
+    app.delete(format!("/released_names/{DEMO_DNS}")).await.expect(204);
+    register().await.expect(201);
+}
+
+#[tokio::test]
+async fn an_operator_cannot_find_out_which_identities_exist() {
+    let app = TestApp::start().await;
+    let token = token_of(&app, "operator").await;
+    for id in ["operator", "nobody"] {
+        let issue = app.post(format!("/identities/{id}/tokens"), &json!({})).token(&token);
+        let revoke = app
+            .delete(format!("/identities/{id}/tokens/0123456789abcdef"))
+            .token(&token);
+        for call in [issue, revoke] {
+            let problem = call.await.problem(403, "out-of-scope");
+            assert_eq!(problem["documents"], json!([format!("identities/{id}")]));
+        }
+    }
+    app.delete(format!("/identities/cluster:{DEMO}/tokens/0123456789abcdef"))
+        .token(&token)
+        .await
+        .problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn failures_with_a_token_that_has_expired_are_limited_for_that_token_alone() {
+    let app = TestApp::start().await;
+    let mut tokens = Vec::new();
+    for id in ["one", "two", "good"] {
+        let mut identity = json!({"id": id, "role": "reader"});
+        if id != "good" {
+            identity["expires_at"] = "2020-01-01T00:00:00Z".into();
+        }
+        app.post("/identities", &identity).await.expect(201);
+        let issued = app
+            .post(format!("/identities/{id}/tokens"), &json!({}))
+            .await
+            .expect(201);
+        tokens.push(issued.json()["token"].as_str().unwrap().to_owned());
+    }
+    let ask = |token: &str| app.get("/whoami").token(token);
+    // From no address: behind a proxy that is not trusted, all clients share one.
+    let mut limited = None;
+    for _ in 0..2_000 {
+        let reply = ask(&tokens[0]).await;
+        if reply.status != 401 {
+            limited = Some(reply);
+            break;
+        }
+    }
+    let limited = limited.expect("limited after some hundred failures");
+    assert!(!limited.header("retry-after").is_empty());
+    limited.problem(429, "too-many-failures");
+    ask(&tokens[1]).await.problem(401, "unauthorized");
+    ask(&tokens[2]).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_certificate_name_is_not_a_name_of_a_cluster() {
+    let app = TestApp::start().await;
+    let ann = |dns: &str| json!({"id": "ann", "role": "reader", "certificates": [dns]});
+    let problem = app.post("/identities", &ann(DEMO_DNS)).await.problem(422, "invalid");
+    assert_eq!(pointers(&problem), ["/certificates/0"]);
+    app.post("/identities", &ann("ann.k8s.example.com")).await.expect(201);
+    let problem = app.post("/clusters", &bare("ann")).await.problem(409, "exists");
+    assert_eq!(pointers(&problem), ["/cluster_dns"]);
+    app.delete(format!("/clusters/{DEMO}")).await.expect(204);
+    app.put("/identities/ann", &ann(DEMO_DNS)).await.problem(422, "invalid");
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod problems;
 mod profiles;
 mod reads;
 mod revisions;
+mod rights;
 mod rollouts;
 mod safety;
 mod status;

@@ -1,9 +1,9 @@
 //! TLS for tests: who signs certificates, a server that uses them, and clients.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -27,11 +27,27 @@ impl Authority {
 
     /// A certificate with these names and its key, as PEM.
     pub(crate) fn sign(&self, names: &[&str]) -> (String, String) {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        self.sign_as(params(names))
+    }
+
+    /// The same, and it expires after a time, within a second.
+    pub(crate) fn sign_for(&self, lifetime: Duration, names: &[&str]) -> (String, String) {
+        let mut params = params(names);
+        let end = SystemTime::now() + lifetime;
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + end.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        self.sign_as(params)
+    }
+
+    fn sign_as(&self, params: CertificateParams) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.0).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    CertificateParams::new(names).unwrap()
 }
 
 /// A server that speaks TLS, and those who sign.
@@ -162,5 +178,42 @@ impl Client {
         let (status, reply) = self.send(address, "POST", path, Some(WRITE), body).unwrap();
         assert_eq!(status, 201, "{reply}");
         serde_json::from_str(&reply).unwrap()
+    }
+}
+
+/// A connection that stays open between requests.
+pub(crate) struct Kept(BufReader<StreamOwned<ClientConnection, TcpStream>>);
+
+impl Client {
+    pub(crate) fn keep(&self, address: SocketAddr) -> Kept {
+        Kept(BufReader::new(self.connect(address).unwrap()))
+    }
+}
+
+impl Kept {
+    /// Status and head of a request. An error, once the server has closed the connection.
+    pub(crate) fn get(&mut self, path: &str) -> io::Result<(u16, String)> {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        self.0.get_mut().write_all(request.as_bytes())?;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.0.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let head = head.to_ascii_lowercase();
+        let length = head.split_once("content-length: ").map_or("0", |(_, rest)| rest);
+        let length = length
+            .lines()
+            .next()
+            .and_then(|length| length.parse().ok())
+            .unwrap_or(0);
+        io::copy(&mut Read::by_ref(&mut self.0).take(length), &mut io::sink())?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok((status.expect("a status"), head))
+    }
+
+    pub(crate) fn connection(&self) -> &ClientConnection {
+        &self.0.get_ref().conn
     }
 }

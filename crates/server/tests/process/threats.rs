@@ -643,11 +643,14 @@ fn a_stolen_client_key_ends_with_its_authority() {
     assert_eq!(patched.0, 200, "{}", patched.1);
     assert_eq!(ann.get(address, "/clusters", None).unwrap(), 401);
     // Another authority signs from now on.
+    let mut open = cluster.keep(address);
+    assert_eq!(open.get(&demo).unwrap().0, 200);
     let next = Authority::new();
     world.folder.write("client-ca.pem", next.pem());
     eventually("the old certificate is refused", || {
         cluster.get(address, &demo, None).is_err()
     });
+    assert_eq!(open.get(&demo).unwrap().0, 401, "nor on an open connection");
     let own = next.sign(&["demo-cluster-01.k8s.example.com"]);
     let cluster = world.client(&rustls::version::TLS13, Some(own));
     assert_eq!(cluster.get(address, &demo, None).unwrap(), 200);

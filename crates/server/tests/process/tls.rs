@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::{ClientConfig, HandshakeKind};
 use testkit::{READ, WRITE, eventually};
 
-use crate::https::{Authority, World};
+use crate::https::{Authority, Client, World};
 
 const DEMO: &str = "/api/v2/flux/clusters/demo-cluster-01.k8s.example.com/namespaces";
 
@@ -137,6 +138,105 @@ fn certificates_are_rotated_under_load_and_a_broken_file_leaves_the_old_in_use()
     eventually("the certificate of another authority is in use", || {
         client.get(server.address, "/health", None).is_err()
     });
+}
+
+#[test]
+fn an_expired_certificate_ends_with_its_time_on_open_connections_and_new_ones() {
+    let world = World::new();
+    let server = world.start(world.setup());
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let own = world
+            .clients
+            .sign_for(Duration::from_secs(3), &["demo-cluster-01.k8s.example.com"]);
+        let client = world.client(version, Some(own));
+        assert_eq!(client.get(server.address, DEMO, None).unwrap(), 200);
+        let mut kept = client.keep(server.address);
+        eventually("the certificate has expired", || {
+            let (status, head) = kept.get(DEMO).unwrap();
+            assert_eq!(status == 401, head.contains("connection: close"), "{head}");
+            status == 401
+        });
+        assert!(kept.get(DEMO).is_err(), "the connection is closed");
+        // With the session of an earlier connection, if the server resumed it.
+        let mut next = client.keep(server.address);
+        assert!(
+            next.get(DEMO).is_err(),
+            "{:?}: {:?}",
+            version.version,
+            next.connection().handshake_kind()
+        );
+    }
+}
+
+#[test]
+fn an_authority_that_is_replaced_ends_open_connections_of_its_clients() {
+    let world = World::new();
+    let server = world.start(world.setup());
+    let own = world.clients.sign(&["demo-cluster-01.k8s.example.com"]);
+    let mut kept = world.client(&rustls::version::TLS13, Some(own)).keep(server.address);
+    assert_eq!(kept.get(DEMO).unwrap().0, 200);
+    let told = || {
+        let log = server.process.log();
+        log.iter().filter(|line| line.contains("TLS files changed")).count()
+    };
+    // Both are trusted: nobody notices.
+    let next = Authority::new();
+    let both = format!("{}{}", world.clients.pem(), next.pem());
+    world.folder.write("client-ca.pem", both);
+    eventually("both authorities are in use", || told() >= 1);
+    assert_eq!(kept.get(DEMO).unwrap().0, 200);
+    world.folder.write("client-ca.pem", next.pem());
+    eventually("only the next authority is in use", || told() >= 2);
+    let (status, head) = kept.get(DEMO).unwrap();
+    assert_eq!(status, 401, "{head}");
+    assert!(head.contains("connection: close"), "{head}");
+    assert!(kept.get(DEMO).is_err(), "the connection is closed");
+    let own = next.sign(&["demo-cluster-01.k8s.example.com"]);
+    let renewed = world.client(&rustls::version::TLS13, Some(own));
+    assert_eq!(renewed.get(server.address, DEMO, None).unwrap(), 200);
+}
+
+#[test]
+fn sessions_are_resumed_where_no_client_certificate_could_outlive_itself() {
+    let world = World::new();
+    for (setup, expected) in [
+        (world.setup().without("TLS_CLIENT_CA_FILE"), HandshakeKind::Resumed),
+        (world.setup(), HandshakeKind::Full),
+    ] {
+        let server = world.start(setup);
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let client = world.client(version, None);
+            let handshake = || {
+                let mut kept = client.keep(server.address);
+                assert_eq!(kept.get("/health").unwrap().0, 200);
+                kept.connection().handshake_kind()
+            };
+            assert_eq!(handshake(), Some(HandshakeKind::Full));
+            assert_eq!(handshake(), Some(expected), "{:?}", version.version);
+        }
+    }
+}
+
+#[test]
+fn http_1_1_is_negotiated_and_nothing_else() {
+    let world = World::new();
+    let server = world.start(world.setup());
+    let offering = |protocols: &[&[u8]]| {
+        let mut config = ClientConfig::clone(&world.plain_client().0);
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Client(Arc::new(config)).keep(server.address)
+    };
+    for protocols in [&[&b"h2"[..], b"http/1.1"][..], &[b"http/1.1"]] {
+        let mut kept = offering(protocols);
+        assert_eq!(kept.get("/health").unwrap().0, 200);
+        assert_eq!(kept.connection().alpn_protocol(), Some(&b"http/1.1"[..]));
+    }
+    // A client that asks for nothing speaks HTTP/1.1.
+    let mut silent = offering(&[]);
+    assert_eq!(silent.get("/health").unwrap().0, 200);
+    assert_eq!(silent.connection().alpn_protocol(), None);
+    let error = offering(&[b"h2"]).get("/health").unwrap_err();
+    assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
 }
 
 #[test]

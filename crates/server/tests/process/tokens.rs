@@ -157,6 +157,15 @@ fn without_a_token_of_their_own_writers_use_the_one_for_reading() {
     let server = folder.crud().without("CRUD_AUTH_TOKEN").start();
     server.reader().post("/clusters", &cluster("a")).expect(201);
     assert_eq!(status(&server, WRITE), NOTHING);
+    let warning = server.process.line("is an admin");
+    assert!(
+        warning.contains("WARN") && warning.contains("CRUD_AUTH_TOKEN is not set"),
+        "{warning}"
+    );
+    // Where nothing can be written, they read, and tell nothing about clusters either.
+    let replica = folder.read_only().without("CRUD_AUTH_TOKEN").start();
+    assert_eq!(replica.reader().get("/whoami").expect(200).json()["role"], "reader");
+    assert!(!replica.process.log().iter().any(|line| line.contains("is an admin")));
 }
 
 #[test]
@@ -287,4 +296,38 @@ fn a_stream_ends_when_its_token_is_revoked() {
     while !text.contains("\"kind\":\"identities\"") {
         text.push_str(&other.some());
     }
+}
+
+#[test]
+fn a_stream_shows_no_digest_any_more_once_its_token_only_reads() {
+    const ANN: &str = "token-of-ann-0123456789";
+    let folder = Folder::new();
+    folder.write("read", "read-1-0123456789\n");
+    folder.write("write", format!("ci:write-1-0123456789\nann:{ANN}\n"));
+    let server = start(&folder);
+    let ci = server.with("write-1-0123456789");
+    ci.post("/identities", &json!({"id": "bob", "role": "reader"}))
+        .expect(201);
+    let mut connection = Connection::open(server.address).unwrap();
+    connection
+        .send(server.with(ANN).head("GET", "/changes/stream", &[]))
+        .unwrap();
+    let mut next_identity = || {
+        ci.post("/identities/bob/tokens", &json!({})).expect(201);
+        let mut text = String::new();
+        while !text.contains("\"kind\":\"identities\"") || !text.ends_with("\n\n\r\n") {
+            text.push_str(&connection.some());
+        }
+        text
+    };
+    let text = next_identity();
+    assert!(text.contains("\"digest\":\"") && text.contains("\"after\":{"), "{text}");
+    folder.write("read", format!("read-1-0123456789\nann:{ANN}\n"));
+    folder.write("write", "ci:write-1-0123456789\n");
+    eventually("the token of ann reads", || status(&server, ANN) == READS);
+    let text = next_identity();
+    assert!(
+        text.contains("\"before\":null") && text.contains("\"after\":null"),
+        "{text}"
+    );
 }

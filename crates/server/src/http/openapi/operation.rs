@@ -32,10 +32,9 @@ impl Operation {
 
     /// Adds what all writes have in common.
     pub fn writes(self) -> Self {
-        let reason = json!({"type": "string", "maxLength": MOST_REASON, "pattern": "^[ -~]*$"});
         let plan = json!({"type": "string", "pattern": "^[0-9a-f]{64}$"});
         self.dry_run_parameter()
-            .header("X-Change-Reason", "Why; kept in the log.", reason)
+            .reason()
             .header(
                 "If-Plan-Match",
                 "Write only if the effect is still the one of this plan.",
@@ -64,6 +63,12 @@ impl Operation {
             .problem(412, "The plan is out of date: the effect has changed.")
             .problem(422, "A guard to override does not exist.")
             .problem(503, "The store is unavailable.")
+    }
+
+    /// The header with the reason of a write.
+    pub fn reason(self) -> Self {
+        let reason = json!({"type": "string", "maxLength": MOST_REASON, "pattern": "^[ -~]*$"});
+        self.header("X-Change-Reason", "Why; kept in the log.", reason)
     }
 
     /// `limit`, `offset` and `manifests` are known only with `dry_run`. OpenAPI has no parameters that depend on another one,

@@ -185,15 +185,16 @@ pub fn register(_: &Kinds) -> Operation {
     });
     let registered = object(&["cluster"], properties);
     Operation::new(TAG, "register", summary)
-        .writes()
+        .reason()
         .document_body(body)
         .answer(200, "Registered before, by the same call.", registered.clone())
         .answer(201, "Registered.", registered)
+        .problem(400, "The request cannot be parsed, or asks for a dry run.")
         .problem(
             409,
-            "The name or the DNS name is taken, or is one of a decommissioned cluster.",
+            "The name or the DNS name is taken, is one of a decommissioned cluster, or was given up by a cluster.",
         )
-        .dry_run()
+        .problem(503, "The store is unavailable.")
 }
 
 fn instance(operation: Operation) -> Operation {
