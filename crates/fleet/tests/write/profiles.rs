@@ -410,6 +410,36 @@ fn a_profile_that_breaks_the_contract_on_a_cluster_is_refused_and_names_both() {
 }
 
 #[test]
+fn a_plan_warns_of_two_profiles_of_which_one_excludes_what_the_other_brings() {
+    let excluded = || json!([{"id": "a", "excluded": true}]);
+    for (others, priority, warnings) in [
+        (json!([{"id": "a"}]), 0, vec!["less contradiction"]),
+        (json!([{"id": "a"}]), -1, vec![]),
+        (json!([{"id": "a"}]), 1, vec!["less excludes"]),
+        // It brings nothing.
+        (
+            json!([{"id": "a", "adds": false, "oci_tag": "v2"}]),
+            0,
+            vec!["less excludes"],
+        ),
+        (excluded(), 0, vec!["less excludes"]),
+    ] {
+        let base = accept(&fleet(), json!([profile("base", "*", priority, others.clone())]));
+        let (after, changes) = write(&base, json!([profile("less", "tier=gold", 0, excluded())])).unwrap();
+        let effect = Effect::of(&base, &after, &changes);
+        let found = effect.warnings.iter().map(|one| format!("{} {}", one.id, one.code));
+        assert_eq!(found.collect::<Vec<_>>(), warnings, "{others} {priority}");
+        for contradiction in effect.warnings.iter().filter(|one| one.code == "contradiction") {
+            let detail = &contradiction.detail;
+            assert!(
+                detail.contains("whether clusters have the platform_component \"a\""),
+                "{detail}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_plan_says_who_enters_and_leaves_and_what_is_suspicious() {
     let base = accept(
         &fleet(),
@@ -449,6 +479,35 @@ fn a_plan_says_who_enters_and_leaves_and_what_is_suspicious() {
     let effect = Effect::of(&base, &after, &changes);
     assert_eq!(effect.warnings[0].code, "contradiction");
     assert!(effect.warnings[0].detail.contains("oci_tag") && effect.warnings[0].detail.contains("\"gold\""));
+}
+
+/// A cluster may patch what only a profile brings.
+#[test]
+fn a_plan_knows_the_patches_of_a_cluster_without_a_reference() {
+    let base = |replicas: &str| json!({"id": "base", "selector": "*", "platform_components": [{"id": "a"}], "patches": {"a": {"replicaCount": replicas}}});
+    let fleet = accept(
+        &fleet(),
+        json!([
+            create("profiles", base("3")),
+            merge("clusters", "one", json!({"patches": {"a": {"replicaCount": "9"}}})),
+            merge(
+                "clusters",
+                "two",
+                json!({"patches": {"a": {"other": "1"}, "b": {"other": "1"}}})
+            ),
+        ]),
+    );
+    let (after, changes) = write(&fleet, json!([apply("profiles", base("5"))])).unwrap();
+    let effect = Effect::of(&fleet, &after, &changes);
+    let changed = effect.clusters.iter().map(|cluster| &**cluster.id());
+    assert_eq!(
+        changed.collect::<Vec<_>>(),
+        ["two"],
+        "the patch of \"one\" hides the profile's"
+    );
+    let (_, list) = &effect.clusters[0].inputs[0];
+    let fields = list.changed[0].fields.iter().map(|field| field.pointer.as_str());
+    assert_eq!(fields.collect::<Vec<_>>(), ["/patches/replicaCount"]);
 }
 
 #[test]
