@@ -167,6 +167,8 @@ fn profile() -> BoxedStrategy<Value> {
             "team in (x,y),environment=dev",
             "environment!=prod",
             "tier",
+            "!tier",
+            "team!=x",
             "id=a"
         ])),
         one_of(json!(["", "new-label=x", "!new-label", "environment=strange", 5])),

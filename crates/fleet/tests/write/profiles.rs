@@ -1,13 +1,18 @@
 //! Profiles: the merge, who gets what, and what a write of one is refused for.
 
+use std::sync::Arc;
+
 use fleet::Fleet;
 use fleet::effect::Effect;
+use fleet::files::Seed;
+use fleet::history::{Back, Scope, WayBack};
+use fleet::operation::BatchRequest;
 use fleet::profile::{Array, explain, propose};
 use fleet::refusal::Reason;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::{accept, document, empty, ids, poll, refuse, write};
+use crate::common::{BATCH, SEED, accept, commit, document, empty, ids, poll, refuse, write};
 use crate::{apply, cluster, component, create, delete, many, merge, with};
 
 const DNS: &str = "one.example.com";
@@ -299,6 +304,57 @@ fn bad_profiles_are_refused_with_their_place() {
         ]),
     );
     accept(&gone, json!([merge("profiles", "p", json!({"priority": 5}))]));
+}
+
+/// A negated label that no cluster has is refused as a typo, but what was stored once comes back, whatever happened to the label.
+#[test]
+fn a_profile_comes_back_although_its_label_vanished() {
+    let tier = |value: Value| {
+        let one = merge("clusters", "one", json!({"labels": {"tier": value}}));
+        let two = merge("clusters", "two", json!({"labels": {"tier": value}}));
+        json!([one, two])
+    };
+    let stored = accept(
+        &fleet(),
+        json!([profile("rest", "tier!=gold", 0, json!([{"id": "a"}]))]),
+    );
+    let vanished = accept(&stored, tier(Value::Null));
+    let request = BatchRequest::parse(json!({"operations": [delete("profiles", "rest")]})).unwrap();
+    let (gone, record) = commit(&vanished, &request.operations, BATCH).unwrap();
+    let undo = Back::Undo {
+        record: Box::new(record),
+        reversed_by: None,
+    };
+    for back in [undo, Back::Rollback(Scope::Fleet)] {
+        let way_back = WayBack {
+            then: Arc::new(vanished.clone()),
+            back,
+        };
+        let operations = way_back.operations(&gone).unwrap();
+        let (after, _) = commit(&gone, &operations, BATCH).unwrap();
+        assert_eq!(ids(&after, DNS, "platform-components"), ["a"]);
+    }
+    // A seed has profiles before clusters, and may have been exported when the label was gone.
+    for fleet in [&stored, &vanished] {
+        let list = |kind: &str, ids: &[&str]| ids.iter().map(|id| document(fleet, kind, id)).collect::<Value>();
+        let seed = json!({
+            "profiles": list("profiles", &["rest"]), "clusters": list("clusters", &["one", "two"]),
+            "platform_components": list("platform_components", &["a", "b", "c", "d"]), "namespaces": [{"id": "n"}],
+        })
+        .to_string();
+        let seed = Seed::read(&seed).unwrap();
+        let mut seeded = empty();
+        for part in seed.parts() {
+            seeded = commit(&seeded, &seed.operations(part).unwrap(), SEED).unwrap().0;
+        }
+        for id in ["one", "two"] {
+            let dns = format!("{id}.example.com");
+            let path = "platform-components";
+            assert_eq!(poll(&seeded, &dns, path), poll(fleet, &dns, path));
+        }
+    }
+    let refused = json!([profile("rest", "tier!=gold", 0, json!([]))]);
+    refuse(&gone, refused, Reason::Invalid, &["/operations/0/value/selector"]);
 }
 
 #[test]
