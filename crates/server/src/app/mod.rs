@@ -1,6 +1,7 @@
 //! The use cases, independent of HTTP.
 
 pub mod backup;
+mod changed_inputs;
 pub mod cluster_list;
 pub mod compact;
 pub mod effective;
