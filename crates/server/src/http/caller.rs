@@ -56,11 +56,16 @@ impl Caller {
 
     /// Whether the caller still has a right that it had when it called. A long reply asks again: tokens expire and are revoked.
     pub fn still_has(&self, app: &App, right: Right) -> bool {
+        self.authorize_again(app, right).is_ok()
+    }
+
+    /// The same, with the reason if not.
+    pub fn authorize_again(&self, app: &App, right: Right) -> Result<(), Problem> {
         let peer = Peer {
             names: self.names.clone(),
             ..Peer::UNKNOWN
         };
-        observe::authorize(app, &self.headers, &peer, right).is_ok()
+        observe::authorize(app, &self.headers, &peer, right).map(drop)
     }
 
     /// How far its writes may reach.
