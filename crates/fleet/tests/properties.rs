@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use fleet::Fleet;
 use fleet::budget::Recent;
+use fleet::diff::differences;
 use fleet::effect::Effect;
 use fleet::history::{Back, Rewind, Scope, WayBack};
 use fleet::identity::{IDENTITIES, OperatorScope, Reach, Time, Token, cluster_of};
@@ -122,7 +123,7 @@ fn cluster() -> BoxedStrategy<Value> {
         0..3,
     );
     let patches = mostly(
-        one_of(json!([{"x": "1"}, {"x": 2, "y": true}])),
+        one_of(json!([{"x": "1"}, {"x": 2, "y": true}, {"y": false}])),
         one_of(json!([{"x": null}, null, {"x": []}])),
     );
     let dns = mostly(
@@ -166,6 +167,8 @@ fn profile() -> BoxedStrategy<Value> {
             "team in (x,y),environment=dev",
             "environment!=prod",
             "tier",
+            "!tier",
+            "team!=x",
             "id=a"
         ])),
         one_of(json!(["", "new-label=x", "!new-label", "environment=strange", 5])),
@@ -197,7 +200,12 @@ fn profile() -> BoxedStrategy<Value> {
         ),
         (
             "patches",
-            id().prop_map(|id| json!({ id: {"x": "3", "z": true} })).boxed(),
+            (
+                select(IDS.to_vec()),
+                one_of(json!([{"x": "3", "z": true}, {"x": "4"}, {"y": "5"}, {"z": false}])),
+            )
+                .prop_map(|(id, values)| json!({ id: values }))
+                .boxed(),
         ),
         ("platform_components", references().boxed()),
     ];
@@ -900,9 +908,10 @@ fn told(fleet: &Fleet, dns: &str, path: &str) -> Option<Vec<Value>> {
     }
 }
 
-type Told = BTreeMap<(String, String), (BTreeSet<String>, BTreeSet<String>, BTreeSet<String>)>;
+/// Per DNS name and path: added, removed, and changed with the fields that differ.
+type Told = BTreeMap<(String, String), (BTreeSet<String>, BTreeSet<String>, BTreeMap<String, Value>)>;
 
-/// What a change does, by comparing every answer of both fleets: added, removed and changed per DNS name and path.
+/// What a change does, by comparing every answer of both fleets.
 /// A released name is compared with `last`, its last answer.
 fn by_the_replies(before: &Fleet, after: &Fleet, last: &Kept) -> Told {
     let mut found = Told::new();
@@ -943,15 +952,14 @@ fn by_the_replies(before: &Fleet, after: &Fleet, last: &Kept) -> Told {
             let missing = |from: &BTreeMap<String, Value>, of: &BTreeMap<String, Value>| -> BTreeSet<String> {
                 from.keys().filter(|id| !of.contains_key(*id)).cloned().collect()
             };
-            let differs = |id: &&String| new.get(*id).is_some_and(|input| *input != old[*id]);
+            let changed = old.iter().filter_map(|(id, input)| {
+                let fields = differences(Some(input), Some(new.get(id)?));
+                (!fields.is_empty()).then(|| (id.clone(), json!(fields)))
+            });
             let mut removed = missing(&old, &new);
             let still_on = on(after, dns, path);
             removed.extend(kept.into_iter().filter(|id| !still_on.contains(id)));
-            let change = (
-                missing(&new, &old),
-                removed,
-                old.keys().filter(differs).cloned().collect(),
-            );
+            let change = (missing(&new, &old), removed, changed.collect());
             if change != Default::default() {
                 found.insert((dns.clone(), path.clone()), change);
             }
@@ -965,8 +973,8 @@ fn by_the_effect(effect: &Effect) -> Told {
     for cluster in &effect.clusters {
         for (path, list) in &*cluster.inputs {
             let set = |ids: &[String]| -> BTreeSet<String> { ids.iter().cloned().collect() };
-            let changed = list.changed.iter().map(|input| input.id.clone()).collect();
-            let change = (set(&list.added), set(&list.removed), changed);
+            let changed = list.changed.iter().map(|input| (input.id.clone(), json!(input.fields)));
+            let change = (set(&list.added), set(&list.removed), changed.collect());
             found.insert((cluster.dns().to_ascii_lowercase(), path.to_string()), change);
         }
     }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use fleet::document::Etag;
 use fleet::inputs::{Mark, mark};
 use fleet::log::Revision;
-use fleet::status::{ClusterStatus, Event, Evidence, Expected, ExpectedKind, Moment, Report, State, Told, judge};
+use fleet::status::{
+    ClusterStatus, Event, Evidence, Expected, ExpectedKind, Health, InputRef, Moment, Report, State, Told, judge,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -52,6 +54,8 @@ enum Piece {
     Report(u64, Vec<(char, u32, Option<bool>)>),
     /// An event without a mark: kind, name, severity and reason.
     Stray(u64, &'static str, &'static str, &'static str, &'static str),
+    /// A failure whose input was found later: when, input, and the version that the input had then, if that is known.
+    Found(u64, char, Option<u32>),
 }
 
 fn apply(evidence: &mut Evidence, piece: &Piece) {
@@ -76,11 +80,18 @@ fn apply(evidence: &mut Evidence, piece: &Piece) {
             observe(evidence, *at, &event);
         }
         Piece::Stray(at, kind, name, severity, reason) => {
-            let event = json!({
-                "involvedObject": {"kind": kind, "namespace": "flux-system", "name": name},
-                "severity": severity, "reason": reason, "message": "why", "timestamp": second(*at).to_string(),
-            });
-            observe(evidence, *at, &event);
+            observe(evidence, *at, &stray(*at, kind, name, severity, reason))
+        }
+        Piece::Found(at, id, version) => {
+            let event = stray(*at, "HelmChart", "chart", "error", "InvalidChartReference").to_string();
+            let mut found = Event::parse(event.as_bytes(), second(*at))
+                .unwrap()
+                .observation
+                .unwrap();
+            found.input = InputRef::parse(&format!("{PATH}/{id}"));
+            found.mark = version.map(|version| mark_of(*id, version));
+            found.inferred = true;
+            evidence.observe(second(*at), Some(found));
         }
         Piece::Report(at, releases) => {
             let objects: Vec<_> = releases
@@ -97,6 +108,14 @@ fn apply(evidence: &mut Evidence, piece: &Piece) {
             evidence.report(report);
         }
     }
+}
+
+/// An event without a mark.
+fn stray(at: u64, kind: &str, name: &str, severity: &str, reason: &str) -> serde_json::Value {
+    json!({
+        "involvedObject": {"kind": kind, "namespace": "flux-system", "name": name},
+        "severity": severity, "reason": reason, "message": "why", "timestamp": second(at).to_string(),
+    })
 }
 
 fn observe(evidence: &mut Evidence, at: u64, event: &serde_json::Value) {
@@ -124,7 +143,7 @@ fn state(pieces: &[Piece], versions: &[u32], now: u64) -> State {
     status(pieces, versions, now).state
 }
 
-use Piece::{Event as E, Poll as P, Report as R, Stray as S};
+use Piece::{Event as E, Found as F, Poll as P, Report as R, Stray as S};
 use State::{Behind, Converged, Failing, Never, Silent, Told as ToldState};
 
 #[test]
@@ -434,6 +453,57 @@ fn floods_are_bounded_and_the_newest_count() {
     assert!(evidence.objects().all(|seen| seen.message.len() <= 1024));
 }
 
+/// Text that a cluster chooses: all of it is bounded, however it comes.
+#[test]
+fn floods_of_long_texts_are_bounded() {
+    let object = |name: String, input: &str, message: &str| json!({"kind": "HelmRelease", "name": name, "ready": false, "input": input, "reason": "UpgradeFailed", "message": message});
+    // Many reports of changes, each of which is small enough.
+    let mut evidence = Evidence::default();
+    for n in 0..40 {
+        let objects = (0..500).map(|m| {
+            let name = format!("{n:03}-{m:03}-{}", "x".repeat(200));
+            object(name, &format!("{PATH}/{}", "y".repeat(480)), &"z".repeat(10_000))
+        });
+        let report = json!({"at": second(n).to_string(), "objects": objects.collect::<Vec<_>>()});
+        evidence.report(Report::parse(report.to_string().as_bytes(), second(n)).unwrap());
+    }
+    let kept = serde_json::to_string(&evidence).unwrap();
+    assert!(kept.len() < 5 << 20, "{} bytes", kept.len());
+    let newest: Vec<_> = evidence.objects().filter(|seen| seen.at == second(39)).collect();
+    assert_eq!(newest.len(), 500, "the newest count");
+    // Events say what fails, but no input that long.
+    let event = json!({
+        "involvedObject": {"kind": "HelmRelease", "namespace": "flux-system", "name": "a"},
+        "severity": "error", "reason": "UpgradeFailed", "timestamp": second(50).to_string(),
+        "metadata": {"input": format!("{PATH}/{}", "x".repeat(60_000))},
+    });
+    let mut evidence = Evidence::default();
+    observe(&mut evidence, 50, &event);
+    assert_eq!(evidence.objects().map(|seen| &seen.input).collect::<Vec<_>>(), [&None]);
+}
+
+/// Another release may have stored what this one would not accept.
+#[test]
+fn stored_evidence_is_bounded_when_it_is_merged() {
+    let mut stored = known(&[
+        P(10, vec![1]),
+        E(20, 'a', 1, "error", "UpgradeFailed"),
+        E(30, 'b', 1, "error", "UpgradeFailed"),
+    ]);
+    let long = "x".repeat(1 << 20);
+    let text = serde_json::to_string(&stored).unwrap();
+    let text = text.replace(r#""t":"why""#, &format!(r#""t":"{long}""#));
+    let text = text.replace(r#""i":"a""#, &format!(r#""i":"{long}""#));
+    let text = text.replace(r#""n":"b""#, &format!(r#""n":"{long}""#));
+    stored = serde_json::from_str(&text).unwrap();
+    let mut evidence = Evidence::default();
+    evidence.merge(stored);
+    let kept: Vec<_> = evidence.objects().collect();
+    assert_eq!(kept.len(), 1, "a name is not cut");
+    assert_eq!((kept[0].message.len(), &kept[0].input), (1024, &None));
+    assert!(evidence.told_at(PATH).is_some());
+}
+
 #[test]
 fn the_same_event_again_changes_nothing() {
     let mut evidence = known(&[P(10, vec![1]), E(20, 'a', 1, "error", "UpgradeFailed")]);
@@ -454,9 +524,9 @@ fn evidence_is_read_as_it_was_stored() {
     assert_eq!(serde_json::from_str::<Evidence>(&text).unwrap(), evidence);
 }
 
-/// Evidence about three inputs in up to three versions. Times are unique, so that there is one order in which it happened.
-fn pieces() -> impl Strategy<Value = Vec<Piece>> {
-    let piece = prop_oneof![
+/// Evidence about two inputs in up to three versions, all of it with marks.
+fn marked() -> BoxedStrategy<Piece> {
+    prop_oneof![
         prop::collection::vec(1..4u32, 2).prop_map(|versions| P(0, versions)),
         (prop::sample::select(vec!['a', 'b']), 1..4u32, any::<bool>()).prop_map(|(id, version, good)| match good {
             true => E(0, id, version, "info", "UpgradeSucceeded"),
@@ -466,14 +536,42 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
             let releases = releases.into_iter().zip('a'..);
             R(0, releases.map(|((version, ready), id)| (id, version, ready)).collect())
         }),
-    ];
+    ]
+    .boxed()
+}
+
+/// Evidence that does not say what it is about, or of which that was found out later.
+fn unmarked() -> BoxedStrategy<Piece> {
+    prop_oneof![
+        prop::sample::select(vec![
+            ("HelmChart", "flux-system-a", "error", "InvalidChartReference"),
+            ("HelmChart", "flux-system-a", "info", "ChartPullSucceeded"),
+            ("HelmChart", "chart", "error", "InvalidChartReference"),
+            ("HelmRelease", "a", "error", "UpgradeFailed"),
+            ("HelmRelease", "a", "info", "UpgradeSucceeded"),
+            ("ResourceSet", "components", "error", "BuildFailed"),
+            ("ResourceSet", "components", "info", "ApplySucceeded"),
+            ("ResourceSetInputProvider", "components", "error", "Failed"),
+        ])
+        .prop_map(|(kind, name, severity, reason)| S(0, kind, name, severity, reason)),
+        (prop::sample::select(vec!['a', 'b']), prop::option::of(1..4u32)).prop_map(|(id, version)| F(0, id, version)),
+    ]
+    .boxed()
+}
+
+/// Times are unique, so that there is one order in which it happened.
+fn in_time(piece: BoxedStrategy<Piece>) -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(piece, 0..8).prop_map(|mut pieces| {
         for (piece, time) in pieces.iter_mut().zip((10..).step_by(10)) {
-            let (P(at, ..) | E(at, ..) | R(at, ..) | S(at, ..)) = piece;
+            let (P(at, ..) | E(at, ..) | R(at, ..) | S(at, ..) | F(at, ..)) = piece;
             *at = time;
         }
         pieces
     })
+}
+
+fn pieces() -> impl Strategy<Value = Vec<Piece>> {
+    in_time(marked())
 }
 
 /// The states of everything, without times.
@@ -512,8 +610,33 @@ proptest! {
         prop_assert!(!left.merge(before), "merging twice changes nothing");
     }
 
+    /// What does not say what it is about is judged by when the cluster was told what: so polls come in order, as they do from one cluster.
     #[test]
-    fn evidence_about_another_content_never_makes_one_converged(pieces in pieces()) {
+    fn the_order_of_arrival_of_events_and_reports_does_not_matter_without_marks_either(
+        pieces in in_time(prop_oneof![marked(), unmarked()].boxed()),
+        order in Just((0..8usize).collect::<Vec<_>>()).prop_shuffle(),
+        split in 0..8usize,
+        versions in prop::collection::vec(1..4u32, 2),
+    ) {
+        let expected = expected(&body(&versions), true);
+        let judge = |evidence: &Evidence| states(&judge(evidence, &expected, second(100), SILENT_AFTER));
+        let in_order = judge(&known(&pieces));
+        let shuffled: Vec<_> = order.iter().filter_map(|n| pieces.get(*n).cloned()).collect();
+        let (_, others): (Vec<_>, Vec<_>) = shuffled.into_iter().partition(|piece| matches!(piece, P(..)));
+        let polls: Vec<_> = pieces.iter().filter(|piece| matches!(piece, P(..))).cloned().collect();
+        let told = |others: &[Piece]| known(&[&polls[..], others].concat());
+        prop_assert_eq!(&judge(&told(&others)), &in_order);
+        let (one, other) = others.split_at(split.min(others.len()));
+        let (one, other) = (told(one), told(other));
+        let (mut left, mut right) = (one.clone(), other.clone());
+        left.merge(other);
+        right.merge(one);
+        prop_assert_eq!(&judge(&left), &in_order);
+        prop_assert_eq!(&judge(&right), &in_order);
+    }
+
+    #[test]
+    fn evidence_about_another_content_never_makes_one_converged(pieces in in_time(prop_oneof![marked(), unmarked()].boxed())) {
         // Version 9 is in no evidence.
         let status = status(&pieces, &[9, 9], 100);
         for kind in &status.kinds {
@@ -522,29 +645,38 @@ proptest! {
         prop_assert!(status.state != Converged);
     }
 
+    /// Who loses the news of a failure, or of another content, does not know of it. To lose good news makes no state better.
     #[test]
-    fn losing_evidence_never_makes_an_input_converged(
+    fn losing_good_news_makes_no_state_better(
         pieces in pieces(),
-        lost in 0..8usize,
+        versions in prop::collection::vec(1..3u32, 2),
+    ) {
+        let current = |id: char| versions[if id == 'a' { 0 } else { 1 }];
+        let is_good = |piece: &Piece| match piece {
+            E(_, id, version, severity, _) => *severity == "info" && *version == current(*id),
+            P(_, told) => *told == versions,
+            // A whole report without an input is bad news about it.
+            R(_, releases) => releases.len() == 2 && releases.iter().all(|(id, version, ready)| *version == current(*id) && *ready == Some(true)),
+            S(..) | F(..) => false,
+        };
+        let whole = status(&pieces, &versions, 100).state;
+        for lost in (0..pieces.len()).filter(|n| is_good(&pieces[*n])) {
+            let rest: Vec<_> = [&pieces[..lost], &pieces[lost + 1..]].concat();
+            let less = status(&rest, &versions, 100).state;
+            prop_assert!(less >= whole, "without {:?} {less:?} instead of {whole:?}", pieces[lost]);
+        }
+    }
+
+    /// Whatever is lost.
+    #[test]
+    fn an_input_is_converged_only_with_a_success_of_its_current_content(
+        pieces in in_time(prop_oneof![marked(), unmarked()].boxed()),
         versions in prop::collection::vec(1..4u32, 2),
     ) {
-        let whole = status(&pieces, &versions, 100);
-        let rest: Vec<_> = pieces.iter().enumerate().filter(|(n, _)| *n != lost).map(|(_, piece)| piece.clone()).collect();
-        let less = status(&rest, &versions, 100);
-        let current = |id: char| versions[if id == 'a' { 0 } else { 1 }];
-        let is_bad = |piece: &Piece| match piece {
-            E(_, id, version, severity, _) => *severity == "error" || *version != current(*id),
-            P(_, told) => *told != versions,
-            R(..) | S(..) => true,
-        };
-        // Who forgets a failure, or that the cluster has something else, does not know of it. What is good hides nothing good.
-        if !pieces.get(lost).is_some_and(is_bad) {
-            prop_assert!(less.state >= whole.state, "{:?} instead of {:?}", less.state, whole.state);
-        }
-        // Whatever is lost, an input is converged only with a success of its own.
-        for input in less.kinds.iter().flat_map(|kind| &kind.inputs).filter(|input| input.state == Converged) {
+        let status = status(&pieces, &versions, 100);
+        for input in status.kinds.iter().flat_map(|kind| &kind.inputs).filter(|input| input.state == Converged) {
             let seen = input.seen.as_ref().unwrap();
-            prop_assert_eq!(seen.mark, Some(input.digest));
+            prop_assert_eq!((seen.mark, seen.inferred, seen.health), (Some(input.digest), false, Health::Ready));
         }
     }
 }

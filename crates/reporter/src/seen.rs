@@ -86,9 +86,13 @@ impl Seen {
     }
 }
 
+/// The longest input that the API accepts, in bytes.
+const MOST_INPUT: usize = 512;
+
 /// `PATH/ID`. Anyone can annotate an object, and the API refuses a whole report for one that it cannot read.
 fn is_input(text: &str) -> bool {
-    matches!(text.split_once('/'), Some((path, id)) if !path.is_empty() && !id.is_empty())
+    let is_named = matches!(text.split_once('/'), Some((path, id)) if !path.is_empty() && !id.is_empty());
+    is_named && text.len() <= MOST_INPUT
 }
 
 /// 16 digits.
@@ -231,6 +235,7 @@ mod tests {
 
     #[test]
     fn annotations_that_are_none_of_ours_are_left_out() {
+        let long = format!("p/{}", "x".repeat(MOST_INPUT));
         for (input, desired, expected) in [
             ("p/a", "00000000000000ff", (true, true)),
             ("p/a/b", "00000000000000FF", (true, false)),
@@ -238,6 +243,7 @@ mod tests {
             ("p", "00000000000000fg", (false, false)),
             ("/a", "", (false, false)),
             ("p/", "00000000000000ff", (false, true)),
+            (&long, "00000000000000ff", (false, true)),
         ] {
             let annotations = json!({INPUT: input, DESIRED: desired});
             let found = seen(

@@ -75,7 +75,7 @@ impl<'a> ChangedDefinitions<'a> {
         json::write_str(self.array.name(), &mut text);
         text.push_str(":[");
         let mut separator = "";
-        for (_, reference) in pick_references(array.flatten().unwrap_or("[]"), self.ids) {
+        for reference in pick_references(array.flatten().unwrap_or("[]"), self.ids) {
             text.push_str(separator);
             text.push_str(reference);
             separator = ",";
@@ -99,18 +99,17 @@ impl<'a> ChangedDefinitions<'a> {
     }
 }
 
-/// The references of an array to some ids, with their texts. Only those that have an id in their text are parsed: to parse all of them
+/// The references of an array to some ids, as text. Only those that have an id in their text are parsed: to parse all of them
 /// would take most of the time of a comparison.
-pub(super) fn pick_references<'a, I: Borrow<str> + Ord>(array: &'a str, ids: &BTreeSet<I>) -> Vec<(String, &'a str)> {
+pub(super) fn pick_references<'a, I: Borrow<str> + Ord>(array: &'a str, ids: &BTreeSet<I>) -> Vec<&'a str> {
     // Texts from elsewhere may have escapes.
     let has_escapes = memchr(b'\\', array.as_bytes()).is_some();
     let may_refer = |text: &&str| has_escapes || ids.iter().any(|id| text.contains(id.borrow()));
-    let found = json::elements(array).filter(may_refer).filter_map(|text| {
-        let reference: Value = serde_json::from_str(text).ok()?;
-        let id = reference_id(&reference);
-        ids.contains(id).then(|| (id.to_owned(), text))
-    });
-    found.collect()
+    let refers = |text: &&str| {
+        let reference = serde_json::from_str::<Value>(text);
+        reference.is_ok_and(|reference| ids.contains(reference_id(&reference)))
+    };
+    json::elements(array).filter(may_refer).filter(refers).collect()
 }
 
 /// The fields of a definition that decide which object Flux makes of an input, and where.

@@ -38,6 +38,8 @@ struct Concern {
     /// Per kind, the ids whose references on a cluster matter: those that changed and, for stalls, those that they depend on and that
     /// depend on them.
     ids: BTreeMap<Arc<str>, BTreeSet<String>>,
+    /// Whether the inputs of any of them carry patches.
+    has_patches: bool,
 }
 
 /// What one cluster, or many, see.
@@ -99,7 +101,9 @@ impl<'a> Placed<'a> {
                     .extend(self.neighbours(kind, changed));
             }
         }
-        let concern = Arc::new(Concern { ids });
+        let patched = |kind: &str| self.after.kinds().get(kind).is_some_and(|kind| kind.flux.patches);
+        let has_patches = ids.keys().any(|kind| patched(kind));
+        let concern = Arc::new(Concern { ids, has_patches });
         self.concerns.insert(key, concern.clone());
         concern
     }
@@ -134,7 +138,7 @@ impl<'a> Placed<'a> {
         found
     }
 
-    /// Of a cluster's document, only the references that matter and their patches, as text. Empty for most clusters, which the index of
+    /// Of a cluster's document, only the references and the patches that matter, as text. Empty for most clusters, which the index of
     /// references tells without reading the document.
     fn pick(&self, concern: &Concern, cluster: &Cluster) -> String {
         let number = cluster.number();
@@ -142,12 +146,13 @@ impl<'a> Placed<'a> {
             let definitions = self.after.definitions(kind);
             definitions.is_some_and(|all| ids.iter().any(|definition| all.is_user(definition, number)))
         };
-        if !concern.ids.iter().any(refers) {
+        // A cluster may patch what only its profiles bring.
+        if !concern.ids.iter().any(refers) && !(cluster.head().has_patches && concern.has_patches) {
             return String::new();
         }
         let body = &cluster.document().body;
         let mut text = String::from("{");
-        let mut patched: Vec<String> = Vec::new();
+        let mut patched: BTreeSet<&str> = BTreeSet::new();
         for (name, ids) in &concern.ids {
             let kind = self.after.kinds().get(name);
             let Some((kind, array)) = kind.and_then(|kind| Some((kind, kind.references.as_deref()?))) else {
@@ -156,16 +161,15 @@ impl<'a> Placed<'a> {
             let found = pick_references(body.field_text(array).unwrap_or("[]"), ids);
             add_member(&mut text, array);
             text.push('[');
-            for (n, (id, raw)) in found.iter().enumerate() {
-                text.push_str(if n > 0 { "," } else { "" });
-                text.push_str(raw);
-                if kind.flux.patches && !patched.contains(id) {
-                    patched.push(id.clone());
-                }
-            }
+            text.push_str(&found.join(","));
             text.push(']');
+            if kind.flux.patches {
+                patched.extend(ids.iter().map(String::as_str));
+            }
         }
-        if let Some(patches) = pick_patches(body, &patched) {
+        if cluster.head().has_patches
+            && let Some(patches) = pick_patches(body, &patched)
+        {
             add_member(&mut text, "patches");
             text.push_str(&patches);
         }
@@ -227,16 +231,16 @@ fn add_member(text: &mut String, name: &str) {
 }
 
 /// The patches for some ids, as text. None: there are none.
-fn pick_patches(document: &Json, ids: &[String]) -> Option<String> {
+fn pick_patches(document: &Json, ids: &BTreeSet<&str>) -> Option<String> {
     if ids.is_empty() {
         return None;
     }
     let text = document.field_text("patches")?;
-    if !text.contains('\\') && !ids.iter().any(|id| text.contains(id.as_str())) {
+    if !text.contains('\\') && !ids.iter().any(|id| text.contains(id)) {
         return None;
     }
     let mut patches: Map<String, Value> = serde_json::from_str(text).ok()?;
-    patches.retain(|id, _| ids.contains(id));
+    patches.retain(|id, _| ids.contains(id.as_str()));
     (!patches.is_empty()).then(|| Json::new(&patches.into()).as_str().to_owned())
 }
 

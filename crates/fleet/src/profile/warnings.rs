@@ -30,7 +30,7 @@ pub(crate) fn warnings(fleet: &Fleet, profile: &Profile) -> Vec<Diagnostic> {
     }
     for kind in fleet.kinds().definitions() {
         let own = references(kind, profile.value()).iter();
-        let excluding = own.filter(|reference| reference.get(EXCLUDED) == Some(&Value::Bool(true)));
+        let excluding = own.filter(|reference| is_excluding(reference));
         for id in excluding.map(reference_id) {
             if !fleet.profiles().excludes_something(profile, kind, id) {
                 let detail = format!(
@@ -59,7 +59,7 @@ impl Profiles {
             let before = profiles.iter().take_while(|other| other.id() != profile.id());
             before
                 .flat_map(|other| references(kind, other.value()))
-                .any(|reference| reference_id(reference) == id && reference.get(ADDS) != Some(&Value::Bool(false)))
+                .any(|reference| reference_id(reference) == id && brings(reference))
         })
     }
 
@@ -77,7 +77,15 @@ impl Profiles {
     }
 }
 
-/// A field that two profiles give different values.
+fn is_excluding(reference: &Value) -> bool {
+    reference.get(EXCLUDED) == Some(&Value::Bool(true))
+}
+
+fn brings(reference: &Value) -> bool {
+    !is_excluding(reference) && reference.get(ADDS) != Some(&Value::Bool(false))
+}
+
+/// A field that two profiles give different values, or a definition that one brings and the other excludes.
 fn disagreement(fleet: &Fleet, one: &Profile, other: &Profile) -> Option<String> {
     let differing = |one: &Value, other: &Value| {
         let fields = one.as_object().into_iter().flatten();
@@ -92,6 +100,9 @@ fn disagreement(fleet: &Fleet, one: &Profile, other: &Profile) -> Option<String>
             let Some(theirs) = others.find(|other| reference_id(other) == id) else {
                 continue;
             };
+            if (is_excluding(reference) && brings(theirs)) || (brings(reference) && is_excluding(theirs)) {
+                return Some(format!("whether clusters have the {} \"{id}\"", kind.singular));
+            }
             if let Some(field) = differing(reference, theirs) {
                 return Some(format!("{field} of the {} \"{id}\"", kind.singular));
             }

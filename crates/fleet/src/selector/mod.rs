@@ -124,12 +124,20 @@ impl Selector {
     /// Parses a selector that is to be stored. A key that is no field is a label, even if no cluster has it yet; but not in a negated
     /// requirement, which a typo would make true for every cluster.
     pub fn stored(text: &str, fleet: &Fleet) -> Result<Selector, SelectorError> {
-        let selector = Selector::parse(text)?;
+        let selector = Selector::stored_early(text, fleet)?;
         for requirement in &selector.requirements {
             let is_negated = matches!(requirement.test, Test::Missing | Test::NotIn(_));
             if is_negated && !is_key(&requirement.key, fleet) {
                 return Err(unknown_key(&requirement.key, fleet));
             }
+        }
+        Ok(selector)
+    }
+
+    /// The same, before the clusters come that have its labels.
+    pub(crate) fn stored_early(text: &str, fleet: &Fleet) -> Result<Selector, SelectorError> {
+        let selector = Selector::parse(text)?;
+        for requirement in &selector.requirements {
             requirement.check_values(fleet)?;
         }
         Ok(selector)

@@ -30,6 +30,8 @@ pub struct ClusterHead {
     /// The labels that inputs of some kind carry, by name.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     pub protected: bool,
+    /// Whether it has patches of its own.
+    pub has_patches: bool,
     /// A place for data of the process about the cluster, so that a poll finds it without a lookup. It is no part of the fleet, and the fleet never
     /// reads it.
     pub kept: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -97,6 +99,7 @@ impl Cluster {
                 environment,
                 labels: carried_labels(outline, kinds),
                 protected: outline.protected,
+                has_patches: outline.has_patches,
                 kept: OnceLock::new(),
             }),
             lists,

@@ -18,6 +18,7 @@ pub(crate) struct ClusterOutline<'a> {
     pub(crate) dns: Cow<'a, str>,
     pub(crate) environment: Cow<'a, str>,
     pub(super) protected: bool,
+    pub(super) has_patches: bool,
     pub(super) labels: Vec<Label<'a>>,
     /// Per kind, in the order of [`Kinds::definitions`], the ids of the references.
     pub(super) references: Vec<Vec<Cow<'a, str>>>,
@@ -80,6 +81,10 @@ impl<'a> Visitor<'a> for Reader<'_, 'a> {
                 "cluster_dns" => outline.dns = fields.next_value::<Text<'a>>()?.0,
                 "environment" => outline.environment = fields.next_value::<Text<'a>>()?.0,
                 "protected" => outline.protected = fields.next_value::<&RawValue>()?.get() == "true",
+                "patches" => {
+                    let patches = fields.next_value::<&RawValue>()?.get();
+                    outline.has_patches = !["{}", "null"].contains(&patches);
+                }
                 "labels" => outline.labels = fields.next_value::<Labels<'a>>()?.0,
                 name => match arrays.iter().position(|array| *array == Some(name)) {
                     Some(position) => outline.references[position] = fields.next_value::<References<'a>>()?.0,
@@ -275,7 +280,8 @@ mod tests {
             (&*outline.name, &*outline.dns, &*outline.environment),
             ("n \"quoted\"", "A.example.com", "dev")
         );
-        assert!(outline.protected);
+        assert!(outline.protected && outline.has_patches);
+        assert!(!ClusterOutline::of(r#"{"id":"a","patches":{}}"#, &kinds).has_patches);
         let labels: Vec<_> = outline
             .labels
             .iter()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Moment;
-use super::observation::{Health, InputRef, Object, Observation, Source};
+use super::observation::{Health, InputRef, MOST_KIND, MOST_NAME, MOST_NAMESPACE, Object, Observation, Source};
 
 /// An event, as far as it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +53,16 @@ impl Event {
         let wire: Wire = serde_json::from_slice(body).map_err(|error| EventError::Syntax(error.to_string()))?;
         let object = &wire.involved_object;
         for (field, value, most) in [
-            ("/involvedObject/kind", &object.kind, 63),
-            ("/involvedObject/name", &object.name, 253),
+            ("/involvedObject/kind", &object.kind, MOST_KIND),
+            ("/involvedObject/name", &object.name, MOST_NAME),
         ] {
             if value.is_empty() || value.len() > most {
                 let problem = format!("must have 1 to {most} characters");
                 return Err(EventError::Field(field, problem));
             }
         }
-        if object.namespace.len() > 63 {
-            let problem = "must have at most 63 characters".to_owned();
+        if object.namespace.len() > MOST_NAMESPACE {
+            let problem = format!("must have at most {MOST_NAMESPACE} characters");
             return Err(EventError::Field("/involvedObject/namespace", problem));
         }
         if !matches!(&*wire.severity, "info" | "error" | "trace") {

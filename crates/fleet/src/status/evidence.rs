@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::observation::{Health, Object, Observation, Source};
+use super::observation::{Health, MOST_REPORTER, Object, Observation, Source, cut};
 use super::{Moment, Report};
 use crate::document::Etag;
 use crate::log::Revision;
@@ -13,6 +13,8 @@ use crate::log::Revision;
 /// The most objects that are kept of a cluster, from events only and altogether. The newest count.
 const MOST_HINTS: usize = 256;
 const MOST_OBJECTS: usize = 10_000;
+/// The most bytes of text that are kept of them. A whole report has fewer.
+const MOST_TEXT: usize = 4 << 20;
 
 /// What a cluster was told about one kind, by its last poll.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,8 +201,11 @@ impl Evidence {
             let seen = self.seen.get_or_insert_default();
             seen.heard = seen.heard.max(other.heard);
             seen.reporter = std::mem::take(&mut seen.reporter).max(other.reporter);
-            for observation in other.objects.into_values() {
-                seen.add(observation);
+            cut(&mut seen.reporter, MOST_REPORTER);
+            // Another release may have kept longer texts.
+            let bounded = other.objects.into_values().filter(|seen| seen.object.is_bounded());
+            for observation in bounded {
+                seen.add(observation.trim());
             }
             seen.begin(other.full);
             seen.bound();
@@ -261,15 +266,23 @@ impl Seen {
         if hints.count() > MOST_HINTS {
             self.forget(MOST_HINTS, |seen| seen.source == Source::Event);
         }
-        if self.objects.len() > MOST_OBJECTS {
+        let text: usize = self.objects.values().map(Observation::text_len).sum();
+        if self.objects.len() > MOST_OBJECTS || text > MOST_TEXT {
             self.forget(MOST_OBJECTS, |_| true);
         }
     }
 
+    /// Keeps the newest ones, as many as allowed.
     fn forget(&mut self, most: usize, which: impl Fn(&Observation) -> bool) {
         let mut all: Vec<_> = self.objects.values().filter(|seen| which(seen)).cloned().collect();
         all.sort_by(|one, other| other.order(one).then_with(|| one.object.cmp(&other.object)));
-        for seen in all.drain(most..) {
+        let mut text = 0;
+        let kept = all.iter().take(most).take_while(|seen| {
+            text += seen.text_len();
+            text <= MOST_TEXT
+        });
+        let kept = kept.count();
+        for seen in all.drain(kept..) {
             self.objects.remove(&seen.object);
         }
     }

@@ -15,6 +15,13 @@ pub(super) const PROVIDER: &str = "ResourceSetInputProvider";
 /// The kind of the objects that render inputs.
 pub(super) const RESOURCE_SET: &str = "ResourceSet";
 
+/// The longest names of objects. Kubernetes has no longer ones.
+pub(super) const MOST_KIND: usize = 63;
+pub(super) const MOST_NAMESPACE: usize = 63;
+pub(super) const MOST_NAME: usize = 253;
+/// The longest `PATH/ID` of an input. Kinds and documents have shorter ones.
+pub(super) const MOST_INPUT: usize = 512;
+
 /// An object on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Object {
@@ -35,6 +42,11 @@ impl Object {
     /// Whether this is the chart of a release.
     pub fn is_chart_of(&self, release: &Object) -> bool {
         &*self.kind == "HelmChart" && &*release.kind == "HelmRelease" && *self.name == *release.chart()
+    }
+
+    /// Whether its names are no longer than those that are accepted.
+    pub(super) fn is_bounded(&self) -> bool {
+        self.kind.len() <= MOST_KIND && self.namespace.len() <= MOST_NAMESPACE && self.name.len() <= MOST_NAME
     }
 
     /// The name of the chart of a release: Flux makes it from the release's namespace and name.
@@ -63,12 +75,20 @@ pub struct InputRef {
 }
 
 impl InputRef {
+    /// None: it names no input, or is longer than any name of one.
     pub fn parse(text: &str) -> Option<InputRef> {
+        if text.len() > MOST_INPUT {
+            return None;
+        }
         let (path, id) = text.split_once('/')?;
         (!path.is_empty() && !id.is_empty()).then(|| InputRef {
             path: path.into(),
             id: id.into(),
         })
+    }
+
+    fn len(&self) -> usize {
+        self.path.len() + 1 + self.id.len()
     }
 }
 
@@ -116,7 +136,8 @@ pub struct Observation {
     /// The content of the input that the object carries.
     #[serde(rename = "m", default, skip_serializing_if = "Option::is_none", with = "as_text")]
     pub mark: Option<Mark>,
-    /// Whether the mark was the input's when the evidence came, and is not the object's own. Then it cannot tell of success.
+    /// Whether the input was found by what the cluster renders. Then the mark, if there is one, was the input's when the evidence came, and is not
+    /// the object's own: it cannot tell of success.
     #[serde(rename = "q", default, skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
     #[serde(rename = "h")]
@@ -160,8 +181,9 @@ mod as_text {
     }
 }
 
-/// The most characters that are kept of a message.
+/// The most characters that are kept of a message, and of the name of a reporter.
 pub(super) const MOST_MESSAGE: usize = 1024;
+pub(super) const MOST_REPORTER: usize = 128;
 
 impl Observation {
     /// Whether something fails, and it is not known of which input, although it may come from one.
@@ -193,7 +215,14 @@ impl Observation {
             }
     }
 
-    /// The longest texts that are kept.
+    /// The length of its texts.
+    pub(super) fn text_len(&self) -> usize {
+        let names = self.object.kind.len() + self.object.namespace.len() + self.object.name.len();
+        let input = self.input.as_ref().map_or(0, InputRef::len);
+        names + input + self.reason.len() + self.message.len() + self.version.len()
+    }
+
+    /// Cuts texts to the length that is kept.
     pub(super) fn trim(mut self) -> Self {
         // The message of something that is ready says nothing more.
         if self.health == Health::Ready || self.health == Health::Gone {
@@ -204,11 +233,18 @@ impl Observation {
             (&mut self.reason, 128),
             (&mut self.version, 256),
         ] {
-            if let Some((end, _)) = text.char_indices().nth(most) {
-                *text = text[..end].into();
-            }
+            cut(text, most);
         }
+        // The beginning of a name would be another name.
+        self.input = self.input.filter(|input| input.len() <= MOST_INPUT);
         self
+    }
+}
+
+/// Cuts a text to a number of characters.
+pub(super) fn cut(text: &mut Box<str>, most: usize) {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        *text = text[..end].into();
     }
 }
 
@@ -220,7 +256,8 @@ mod tests {
     fn an_input_is_named_by_path_and_id() {
         let input = InputRef::parse("platform-components/cert/manager").unwrap();
         assert_eq!((&*input.path, &*input.id), ("platform-components", "cert/manager"));
-        for bad in ["", "platform-components", "/x", "platform-components/"] {
+        let long = format!("platform-components/{}", "x".repeat(MOST_INPUT));
+        for bad in ["", "platform-components", "/x", "platform-components/", &long] {
             assert_eq!(InputRef::parse(bad), None, "{bad}");
         }
     }

@@ -3,7 +3,10 @@
 use serde::Deserialize;
 
 use super::Moment;
-use super::observation::{Health, InputRef, Object, Observation, PROVIDER, Source};
+use super::observation::{
+    Health, InputRef, MOST_INPUT, MOST_KIND, MOST_NAME, MOST_NAMESPACE, MOST_REPORTER, Object, Observation, PROVIDER,
+    Source, cut,
+};
 
 /// The most objects of one report.
 const MOST: usize = 10_000;
@@ -98,7 +101,8 @@ impl Report {
             };
             observation(object, at, now, &format!("/providers/{n}"))
         });
-        let reporter = wire.reporter.chars().take(128).collect::<String>().into();
+        let mut reporter = wire.reporter.into_boxed_str();
+        cut(&mut reporter, MOST_REPORTER);
         Ok(Report {
             at,
             reporter,
@@ -120,19 +124,22 @@ fn time(pointer: &str, text: Option<&str>) -> Result<Option<Moment>, ReportError
 
 fn observation(wire: WireObject, at: Moment, learnt: Moment, pointer: &str) -> Result<Observation, ReportError> {
     let refuse = |field: &str, problem: &str| ReportError::Field(format!("{pointer}/{field}"), problem.to_owned());
-    if wire.kind.is_empty() || wire.kind.len() > 63 {
-        return Err(refuse("kind", "must have 1 to 63 characters"));
-    }
-    if wire.name.is_empty() || wire.name.len() > 253 {
-        return Err(refuse("name", "must have 1 to 253 characters"));
+    for (field, value, most) in [("kind", &wire.kind, MOST_KIND), ("name", &wire.name, MOST_NAME)] {
+        if value.is_empty() || value.len() > most {
+            return Err(refuse(field, &format!("must have 1 to {most} characters")));
+        }
     }
     let namespace = wire.namespace.unwrap_or_default();
-    if namespace.len() > 63 {
-        return Err(refuse("namespace", "must have at most 63 characters"));
+    if namespace.len() > MOST_NAMESPACE {
+        let problem = format!("must have at most {MOST_NAMESPACE} characters");
+        return Err(refuse("namespace", &problem));
     }
     let input = match wire.input.as_deref().filter(|text| !text.is_empty()) {
         None => None,
-        Some(text) => Some(InputRef::parse(text).ok_or_else(|| refuse("input", "must be PATH/ID"))?),
+        Some(text) => {
+            let problem = || refuse("input", &format!("must be PATH/ID, of at most {MOST_INPUT} bytes"));
+            Some(InputRef::parse(text).ok_or_else(problem)?)
+        }
     };
     let mark = match wire.desired.as_deref().filter(|text| !text.is_empty()) {
         None => None,
@@ -208,6 +215,13 @@ mod tests {
             (
                 r#"{"objects":[{"kind":"K","name":"n","input":"alone"}]}"#,
                 "/objects/0/input: must be PATH/ID",
+            ),
+            (
+                &format!(
+                    r#"{{"objects":[{{"kind":"K","name":"n","input":"p/{}"}}]}}"#,
+                    "x".repeat(MOST_INPUT)
+                ),
+                "/objects/0/input: must be PATH/ID, of at most 512 bytes",
             ),
             (r#"{"providers":[{"name":""}]}"#, "/providers/0/name: must have"),
         ] {

@@ -3,8 +3,7 @@
 use super::Draft;
 use super::checks::invalid_unless_empty;
 use crate::kind::GUARDS;
-use crate::refusal::{Refusal, Violation};
-use crate::selector::Selector;
+use crate::refusal::Refusal;
 
 impl Draft<'_> {
     /// Checks the selectors of guards that are written.
@@ -15,11 +14,8 @@ impl Draft<'_> {
                 continue;
             };
             let before = self.base.guards().get(id);
-            // A selector stays valid when labels vanish.
-            if before.is_none_or(|before| before.selector != guard.selector)
-                && let Err(error) = Selector::stored(guard.selector_text(), self.now())
-            {
-                errors.push(Violation::new(self.blame(GUARDS, id, "/selector"), error.to_string()));
+            if before.is_none_or(|before| before.selector != guard.selector) {
+                errors.extend(self.check_selector(GUARDS, id, guard.selector_text()));
             }
         }
         invalid_unless_empty(errors)

@@ -39,6 +39,8 @@ pub struct Rules {
     pub batch: bool,
     /// References to missing definitions are accepted and reported later: a seed may have some.
     pub allow_dangling: bool,
+    /// Selectors may name labels that no cluster has, also in negated requirements: the clusters come later, or had the label once.
+    pub allow_unknown_labels: bool,
     /// The author's time. None: what the write does has no time of its own.
     pub at: Option<Moment>,
     /// On how many clusters something may be removed, as confirmed: a rollout that the write starts keeps it.
@@ -50,6 +52,7 @@ impl Rules {
     pub const PLAIN: Rules = Rules {
         batch: false,
         allow_dangling: false,
+        allow_unknown_labels: false,
         at: None,
         removals: None,
     };

@@ -8,6 +8,7 @@ use super::Draft;
 use super::checks::invalid_unless_empty;
 use crate::inputs::{reference_id, references};
 use crate::kind::{CLUSTERS, EXCLUDED, KINDS, Kind, PROFILES};
+use crate::operation::Verb;
 use crate::refusal::{Refusal, Violation, segment};
 use crate::selector::Selector;
 
@@ -21,17 +22,28 @@ impl Draft<'_> {
             };
             let value = profile.value();
             let before = self.base.profiles().get(id);
-            // A selector stays valid when labels vanish.
-            if before.is_none_or(|before| before.selector != profile.selector)
-                && let Err(error) = Selector::stored(value["selector"].as_str().unwrap_or_default(), self.now())
-            {
-                errors.push(Violation::new(self.blame(PROFILES, id, "/selector"), error.to_string()));
+            if before.is_none_or(|before| before.selector != profile.selector) {
+                errors.extend(self.check_selector(PROFILES, id, value["selector"].as_str().unwrap_or_default()));
             }
             for kind in self.now().kinds().definitions() {
                 self.check_exclusions(kind, id, value, &mut errors);
             }
         }
         invalid_unless_empty(errors)
+    }
+
+    /// Checks the selector of a resource that is written, if it is a new one. One that comes back was valid: it stays so when labels vanish.
+    pub(super) fn check_selector(&self, kind: &str, id: &str, text: &str) -> Option<Violation> {
+        let operation = self.touch(kind, id).map(|touch| &self.operations[touch.operation]);
+        if operation.is_some_and(|operation| matches!(operation.verb, Verb::Restore { .. })) {
+            return None;
+        }
+        let checked = match self.rules.allow_unknown_labels {
+            true => Selector::stored_early(text, self.now()),
+            false => Selector::stored(text, self.now()),
+        };
+        let error = checked.err()?;
+        Some(Violation::new(self.blame(kind, id, "/selector"), error.to_string()))
     }
 
     /// A reference that excludes can say nothing else.

@@ -27,6 +27,7 @@ pub const BATCH: Rules = Rules {
 pub const SEED: Rules = Rules {
     batch: true,
     allow_dangling: true,
+    allow_unknown_labels: true,
     ..Rules::PLAIN
 };
 

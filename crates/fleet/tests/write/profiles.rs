@@ -1,13 +1,18 @@
 //! Profiles: the merge, who gets what, and what a write of one is refused for.
 
+use std::sync::Arc;
+
 use fleet::Fleet;
 use fleet::effect::Effect;
+use fleet::files::Seed;
+use fleet::history::{Back, Scope, WayBack};
+use fleet::operation::BatchRequest;
 use fleet::profile::{Array, explain, propose};
 use fleet::refusal::Reason;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::common::{accept, document, empty, ids, poll, refuse, write};
+use crate::common::{BATCH, SEED, accept, commit, document, empty, ids, poll, refuse, write};
 use crate::{apply, cluster, component, create, delete, many, merge, with};
 
 const DNS: &str = "one.example.com";
@@ -301,6 +306,57 @@ fn bad_profiles_are_refused_with_their_place() {
     accept(&gone, json!([merge("profiles", "p", json!({"priority": 5}))]));
 }
 
+/// A negated label that no cluster has is refused as a typo, but what was stored once comes back, whatever happened to the label.
+#[test]
+fn a_profile_comes_back_although_its_label_vanished() {
+    let tier = |value: Value| {
+        let one = merge("clusters", "one", json!({"labels": {"tier": value}}));
+        let two = merge("clusters", "two", json!({"labels": {"tier": value}}));
+        json!([one, two])
+    };
+    let stored = accept(
+        &fleet(),
+        json!([profile("rest", "tier!=gold", 0, json!([{"id": "a"}]))]),
+    );
+    let vanished = accept(&stored, tier(Value::Null));
+    let request = BatchRequest::parse(json!({"operations": [delete("profiles", "rest")]})).unwrap();
+    let (gone, record) = commit(&vanished, &request.operations, BATCH).unwrap();
+    let undo = Back::Undo {
+        record: Box::new(record),
+        reversed_by: None,
+    };
+    for back in [undo, Back::Rollback(Scope::Fleet)] {
+        let way_back = WayBack {
+            then: Arc::new(vanished.clone()),
+            back,
+        };
+        let operations = way_back.operations(&gone).unwrap();
+        let (after, _) = commit(&gone, &operations, BATCH).unwrap();
+        assert_eq!(ids(&after, DNS, "platform-components"), ["a"]);
+    }
+    // A seed has profiles before clusters, and may have been exported when the label was gone.
+    for fleet in [&stored, &vanished] {
+        let list = |kind: &str, ids: &[&str]| ids.iter().map(|id| document(fleet, kind, id)).collect::<Value>();
+        let seed = json!({
+            "profiles": list("profiles", &["rest"]), "clusters": list("clusters", &["one", "two"]),
+            "platform_components": list("platform_components", &["a", "b", "c", "d"]), "namespaces": [{"id": "n"}],
+        })
+        .to_string();
+        let seed = Seed::read(&seed).unwrap();
+        let mut seeded = empty();
+        for part in seed.parts() {
+            seeded = commit(&seeded, &seed.operations(part).unwrap(), SEED).unwrap().0;
+        }
+        for id in ["one", "two"] {
+            let dns = format!("{id}.example.com");
+            let path = "platform-components";
+            assert_eq!(poll(&seeded, &dns, path), poll(fleet, &dns, path));
+        }
+    }
+    let refused = json!([profile("rest", "tier!=gold", 0, json!([]))]);
+    refuse(&gone, refused, Reason::Invalid, &["/operations/0/value/selector"]);
+}
+
 #[test]
 fn a_definition_that_a_profile_refers_to_is_in_use() {
     let fleet = accept(
@@ -410,6 +466,36 @@ fn a_profile_that_breaks_the_contract_on_a_cluster_is_refused_and_names_both() {
 }
 
 #[test]
+fn a_plan_warns_of_two_profiles_of_which_one_excludes_what_the_other_brings() {
+    let excluded = || json!([{"id": "a", "excluded": true}]);
+    for (others, priority, warnings) in [
+        (json!([{"id": "a"}]), 0, vec!["less contradiction"]),
+        (json!([{"id": "a"}]), -1, vec![]),
+        (json!([{"id": "a"}]), 1, vec!["less excludes"]),
+        // It brings nothing.
+        (
+            json!([{"id": "a", "adds": false, "oci_tag": "v2"}]),
+            0,
+            vec!["less excludes"],
+        ),
+        (excluded(), 0, vec!["less excludes"]),
+    ] {
+        let base = accept(&fleet(), json!([profile("base", "*", priority, others.clone())]));
+        let (after, changes) = write(&base, json!([profile("less", "tier=gold", 0, excluded())])).unwrap();
+        let effect = Effect::of(&base, &after, &changes);
+        let found = effect.warnings.iter().map(|one| format!("{} {}", one.id, one.code));
+        assert_eq!(found.collect::<Vec<_>>(), warnings, "{others} {priority}");
+        for contradiction in effect.warnings.iter().filter(|one| one.code == "contradiction") {
+            let detail = &contradiction.detail;
+            assert!(
+                detail.contains("whether clusters have the platform_component \"a\""),
+                "{detail}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_plan_says_who_enters_and_leaves_and_what_is_suspicious() {
     let base = accept(
         &fleet(),
@@ -449,6 +535,35 @@ fn a_plan_says_who_enters_and_leaves_and_what_is_suspicious() {
     let effect = Effect::of(&base, &after, &changes);
     assert_eq!(effect.warnings[0].code, "contradiction");
     assert!(effect.warnings[0].detail.contains("oci_tag") && effect.warnings[0].detail.contains("\"gold\""));
+}
+
+/// A cluster may patch what only a profile brings.
+#[test]
+fn a_plan_knows_the_patches_of_a_cluster_without_a_reference() {
+    let base = |replicas: &str| json!({"id": "base", "selector": "*", "platform_components": [{"id": "a"}], "patches": {"a": {"replicaCount": replicas}}});
+    let fleet = accept(
+        &fleet(),
+        json!([
+            create("profiles", base("3")),
+            merge("clusters", "one", json!({"patches": {"a": {"replicaCount": "9"}}})),
+            merge(
+                "clusters",
+                "two",
+                json!({"patches": {"a": {"other": "1"}, "b": {"other": "1"}}})
+            ),
+        ]),
+    );
+    let (after, changes) = write(&fleet, json!([apply("profiles", base("5"))])).unwrap();
+    let effect = Effect::of(&fleet, &after, &changes);
+    let changed = effect.clusters.iter().map(|cluster| &**cluster.id());
+    assert_eq!(
+        changed.collect::<Vec<_>>(),
+        ["two"],
+        "the patch of \"one\" hides the profile's"
+    );
+    let (_, list) = &effect.clusters[0].inputs[0];
+    let fields = list.changed[0].fields.iter().map(|field| field.pointer.as_str());
+    assert_eq!(fields.collect::<Vec<_>>(), ["/patches/replicaCount"]);
 }
 
 #[test]

@@ -208,6 +208,8 @@ impl Pending {
             operations: self.operations,
             rules: Rules {
                 batch: true,
+                // The clusters that have them may come in a later part.
+                allow_unknown_labels: true,
                 ..Rules::default()
             },
             author: Author {

@@ -1,6 +1,7 @@
 //! The use cases, independent of HTTP.
 
 pub mod backup;
+mod changed_inputs;
 pub mod cluster_list;
 pub mod compact;
 pub mod effective;
@@ -113,8 +114,8 @@ pub struct App {
     answers: status::Answers,
     effects: status::Effects,
     versions: versions::Cache,
-    /// One at a time looks for the input that an event is about.
-    finding: Arc<Semaphore>,
+    /// Failures whose input is looked for.
+    strays: status::Strays,
     /// What is remembered about rollouts.
     rollouts: rollouts::Rollouts,
     /// SILENT_AFTER: how long a cluster may not poll before it is silent.
@@ -193,7 +194,7 @@ impl App {
             answers: status::Answers::default(),
             effects: status::Effects::default(),
             versions: versions::Cache::default(),
-            finding: Arc::new(Semaphore::new(1)),
+            strays: status::Strays::default(),
             rollouts: rollouts::Rollouts::default(),
             silent_after: config.silent_after,
         }

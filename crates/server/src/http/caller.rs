@@ -56,11 +56,16 @@ impl Caller {
     /// Who the caller is now, if it still has a right that it had when it called. A long reply asks again: tokens expire and are revoked,
     /// and what they may do changes.
     pub fn with_right(&self, app: &App, right: Right) -> Option<Actor> {
+        self.authorize_again(app, right).ok()
+    }
+
+    /// The same, with the reason if not.
+    pub fn authorize_again(&self, app: &App, right: Right) -> Result<Actor, Problem> {
         let peer = Peer {
             certificate: self.certificate.clone(),
             ..Peer::UNKNOWN
         };
-        observe::authorize(app, &self.headers, &peer, right).ok()
+        observe::authorize(app, &self.headers, &peer, right)
     }
 
     /// How far its writes may reach.

@@ -15,10 +15,11 @@ use serde_json::{Map, Value, json};
 
 use super::caller::Caller;
 use super::problem::Problem;
-use super::request::{self, MOST_EVENT, MOST_REPORT};
+use super::request::{self, MOST_EVENT, MOST_REPORT, QUICK};
 use super::respond::Reply;
 use crate::app::App;
 use crate::app::status::Crowded;
+use crate::auth::Right;
 
 /// How long a request for changes waits, usually and at most.
 pub const PATIENCE: u64 = 50;
@@ -39,10 +40,17 @@ pub async fn event(State(app): State<Arc<App>>, Path(dns): Path<String>, caller:
 /// `POST /api/v2/flux/clusters/{cluster_dns}/report`
 pub async fn report(State(app): State<Arc<App>>, Path(dns): Path<String>, caller: Caller, body: Body) -> Reply {
     let body = receive(&app, &dns, &caller, body, MOST_REPORT).await?;
-    app.receive_report(&dns, &body).map_err(|error| match error {
-        ReportError::Syntax(detail) => Problem::bad_request(format!("the body is not a report: {detail}")),
-        ReportError::Field(pointer, detail) => Problem::invalid(vec![Violation::new(pointer, detail)]),
-    })?;
+    let is_large = body.len() > QUICK;
+    let receive = move || {
+        app.receive_report(&dns, &body).map_err(|error| match error {
+            ReportError::Syntax(detail) => Problem::bad_request(format!("the body is not a report: {detail}")),
+            ReportError::Field(pointer, detail) => Problem::invalid(vec![Violation::new(pointer, detail)]),
+        })
+    };
+    match is_large {
+        true => request::apart(receive).await?,
+        false => receive()?,
+    }
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
@@ -80,6 +88,9 @@ pub async fn changed(State(app): State<Arc<App>>, Path(dns): Path<String>, calle
     let changed = app.changed(&dns, since, Duration::from_secs(timeout)).await;
     let changed = changed
         .map_err(|Crowded| Problem::crowded("too many clusters wait for changes: poll without waiting", RETRY_AFTER))?;
+    // Tokens expire and are revoked meanwhile.
+    caller.authorize_again(&app, Right::Tell)?;
+    check(&app, &dns, &caller)?;
     let digest = |etag: &Etag| Value::from(format!("{:032x}", etag.0));
     let (since, paths) = match &changed {
         Some(changed) => {

@@ -33,7 +33,7 @@ pub const MOST_NUMBER: u64 = i64::MAX as u64;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// The largest body that is parsed on the thread that reads it.
-const QUICK: usize = 64 << 10;
+pub const QUICK: usize = 64 << 10;
 
 /// Bounds how much of the bodies of requests is in memory at a time. A parsed body takes about ten times its text until it is
 /// answered: several large batches at once would take gigabytes. Small bodies do not wait for large ones.
@@ -125,7 +125,9 @@ pub async fn batch(headers: &HeaderMap, body: Body) -> Result<BatchRequest, Prob
 }
 
 /// Parses a large body off the threads that answer polls.
-async fn apart<T: Send + 'static>(parse: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+pub async fn apart<T: Send + 'static>(
+    parse: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
     let parsed = tokio::task::spawn_blocking(parse).await;
     parsed.unwrap_or_else(|_| Err(Problem::internal()))
 }

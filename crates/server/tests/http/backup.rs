@@ -38,6 +38,7 @@ async fn seen(app: &TestApp) -> Vec<(String, String, String)> {
         "/api/v2/flux/clusters",
         "/kinds",
         "/clusters",
+        "/profiles",
         "/decommissions",
         "/released_names",
         "/changes?limit=10000",
@@ -58,6 +59,18 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
             false => Setup::default().start().await,
             true => compacted(Setup::default()).await,
         };
+        let profile = json!({"id": "rest", "selector": "tier!=gold", "namespaces": [{"id": "apps"}]});
+        let batch = [
+            json!({"op": "create", "kind": "profiles", "value": profile}),
+            json!({"op": "create", "kind": "namespaces", "value": {"id": "apps"}}),
+            json!({"op": "merge", "kind": "clusters", "id": DEMO, "value": {"labels": {"tier": "iron"}}}),
+        ];
+        app.post("/batch", &json!({ "operations": batch })).await.expect(200);
+        // A profile keeps its meaning when its label vanishes.
+        app.patch(&format!("/clusters/{DEMO}"), &json!({"labels": {"tier": null}}))
+            .await
+            .expect(200);
+        assert!(app.input_ids(DEMO_DNS, "namespaces").await.contains(&"apps".to_owned()));
         app.post("/clusters", &bare("short")).await.expect(201);
         app.delete("/clusters/short").await.expect(204);
         app.post("/rollback", &json!({"undo": app.revision()}))

@@ -345,6 +345,15 @@ async fn a_report_says_what_is() {
     let status = status(&app, DEMO).await;
     assert_eq!(status["reporter"], "flux-resourceset-reporter/0.1.0");
     assert_eq!(status["kinds"]["platform-components"]["inputs"][0]["version"], "1.0.0");
+    // One that is parsed apart counts as well, and is refused with its place.
+    let mut large = report(&app, DEMO_DNS, &json!(true)).await;
+    large["objects"][0]["message"] = "x".repeat(100_000).into();
+    tell(&app, &token, DEMO_DNS, "report", &large).await.expect(202);
+    large["objects"][0]["input"] = format!("platform-components/{}", "x".repeat(1000)).into();
+    let refused = tell(&app, &token, DEMO_DNS, "report", &large)
+        .await
+        .problem(422, "invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/objects/0/input");
     // A part of a report changes what it names.
     let one = json!({"full": false, "at": status::now().to_string(), "objects": [{"kind": "HelmRelease", "namespace": "flux-system",
         "name": "podinfo", "deleted": true}]});
@@ -353,28 +362,26 @@ async fn a_report_says_what_is() {
     assert_eq!(component_status(&app, DEMO, "traefik").await["state"], "converged");
 }
 
-#[tokio::test]
-async fn an_event_without_a_mark_finds_its_input_by_what_the_cluster_renders() {
-    let app = TestApp::start().await;
-    let token = token(&app, DEMO).await;
-    poll_all(&app, DEMO_DNS).await;
-    let manifests = app
-        .get(format!("/clusters/{DEMO}/manifests"))
-        .header("accept", "application/json")
-        .await
-        .expect(200)
-        .json();
-    let objects = manifests["items"].as_array().unwrap();
-    let release = objects.iter().find(|object| object["kind"] == "HelmRelease").unwrap();
-    let name = |pointer: &str| release.pointer(pointer).unwrap().as_str().unwrap();
-    let chart = format!("{}-{}", name("/metadata/namespace"), name("/metadata/name"));
-    let event = json!({
+/// An event about the chart of a component's release, which does not say what it comes from.
+async fn chart_fails(app: &TestApp, component: &str) -> Value {
+    let manifests = app.get(format!("/clusters/{DEMO}/manifests"));
+    let manifests = manifests.header("accept", "application/json").await.expect(200).json();
+    let releases = manifests["items"].as_array().unwrap().iter();
+    let mut releases = releases.filter(|object| object["kind"] == "HelmRelease");
+    let name = |release: &Value, field: &str| release["metadata"][field].as_str().unwrap().to_owned();
+    let release = releases
+        .find(|release| name(release, "name").ends_with(component))
+        .unwrap();
+    let chart = format!("{}-{}", name(release, "namespace"), name(release, "name"));
+    json!({
         "involvedObject": {"kind": "HelmChart", "namespace": "flux-system", "name": chart, "resourceVersion": "1"},
         "severity": "error", "reason": "InvalidChartReference", "message": "no such version",
         "timestamp": status::now().to_string(),
-    });
-    tell(&app, &token, DEMO_DNS, "events", &event).await.expect(202);
-    assert_eq!(state(&app, DEMO).await, "failing", "whatever it belongs to");
+    })
+}
+
+/// The event has an input.
+async fn found(app: &TestApp) {
     until("the event has an input", || {
         let (_, status) = app.app.cluster_status(DEMO).unwrap();
         let mut inputs = status.kinds.iter().flat_map(|kind| &kind.inputs);
@@ -383,6 +390,40 @@ async fn an_event_without_a_mark_finds_its_input_by_what_the_cluster_renders() {
         reason == Some("InvalidChartReference") && status.objects.is_empty()
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_event_without_a_mark_finds_its_input_by_what_the_cluster_renders() {
+    let app = TestApp::start().await;
+    let token = token(&app, DEMO).await;
+    poll_all(&app, DEMO_DNS).await;
+    let event = chart_fails(&app, "podinfo").await;
+    tell(&app, &token, DEMO_DNS, "events", &event).await.expect(202);
+    assert_eq!(state(&app, DEMO).await, "failing", "whatever it belongs to");
+    found(&app).await;
+    // It stays so, however often the cluster polls.
+    poll_all(&app, DEMO_DNS).await;
+    assert_eq!(component_status(&app, DEMO, "podinfo").await["state"], "failing");
+}
+
+#[tokio::test]
+async fn a_failure_of_the_old_content_is_none_of_the_content_that_repairs_it() {
+    let app = TestApp::start().await;
+    let token = token(&app, DEMO).await;
+    poll_all(&app, DEMO_DNS).await;
+    // The event comes between the write and the poll that tells of it.
+    let event = chart_fails(&app, "podinfo").await;
+    app.patch("/platform_components/podinfo", &json!({"oci_tag": "6.9.9"}))
+        .await
+        .expect(200);
+    tell(&app, &token, DEMO_DNS, "events", &event).await.expect(202);
+    found(&app).await;
+    poll_all(&app, DEMO_DNS).await;
+    assert_eq!(component_status(&app, DEMO, "podinfo").await["state"], "told");
+    // Told of it, the chart fails still.
+    let event = chart_fails(&app, "podinfo").await;
+    tell(&app, &token, DEMO_DNS, "events", &event).await.expect(202);
+    found(&app).await;
 }
 
 #[tokio::test]
@@ -638,6 +679,29 @@ async fn a_reporter_waits_for_the_replies_of_its_cluster() {
         .token(WRITE)
         .await
         .problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_revoked_token_learns_nothing_at_the_end_of_its_wait() {
+    let app = TestApp::start().await;
+    let issued = app
+        .post(format!("/clusters/{DEMO}/token"), &json!({}))
+        .await
+        .expect(201);
+    let issued = issued.json();
+    let token = issued["token"].as_str().unwrap();
+    let first = app.get(path(DEMO_DNS, "changed")).token(token).await.expect(200).json();
+    let query = format!("changed?since={}&timeout=60", first["since"].as_str().unwrap());
+    let wait = async { app.get(path(DEMO_DNS, &query)).token(token).await };
+    let revoke = async {
+        let path = format!("/identities/cluster:{DEMO}/tokens/{}", issued["id"].as_str().unwrap());
+        app.delete(path).await.expect(204);
+        app.patch("/platform_components/podinfo", &json!({"oci_tag": "6.9.9"}))
+            .await
+            .expect(200);
+    };
+    let (waited, ()) = tokio::join!(wait, revoke);
+    waited.problem(401, "unauthorized");
 }
 
 #[tokio::test]

@@ -18,17 +18,18 @@ fn with_kind(mut document: Value, kind: &str) -> Value {
     document
 }
 
-/// A kind, definitions, and clusters that use them.
+/// A kind, definitions, a profile, and clusters that use them. The label in the profile comes later, with the clusters.
 fn fleet(clusters: usize) -> String {
     let mut documents = vec![
         json!({"kind": "quota", "apiVersion": "v1", "schema": {"type": "object", "properties": {"cpu": {"type": "string"}}}}),
         json!({"kind": "quotas", "id": "small", "cpu": "1"}),
         json!({"kind": "namespaces", "id": "apps"}),
+        json!({"kind": "profiles", "id": "rest", "selector": "tier!=gold", "quotas": [{"id": "small"}]}),
     ];
     documents.extend((0..clusters).map(|n| {
         let mut one = with_kind(cluster(&format!("c-{n:05}")), "clusters");
         one["namespaces"] = json!([{"id": "apps"}]);
-        one["quotas"] = json!([{"id": "small"}]);
+        one["labels"] = json!({"tier": "iron"});
         one
     }));
     lines(&documents)
@@ -56,13 +57,13 @@ fn an_import_brings_kinds_and_resources_and_can_be_repeated() {
     let first = import(&folder, &["fleet.jsonl"]).run();
     let progress = succeeded(&first);
     assert!(
-        progress.starts_with("imported 2503 documents (2503 changed) in 3 revisions, "),
+        progress.starts_with("imported 2504 documents (2504 changed) in 3 revisions, "),
         "{progress}"
     );
     let again = import(&folder, &["fleet.jsonl"]).run();
     let progress = succeeded(&again);
     assert!(
-        progress.starts_with("imported 2503 documents (0 changed) in 0 revisions, "),
+        progress.starts_with("imported 2504 documents (0 changed) in 0 revisions, "),
         "{progress}"
     );
 
@@ -99,7 +100,6 @@ fn documents_are_replaced_and_none_is_deleted() {
     let mut changed = with_kind(cluster("c-00001"), "clusters");
     changed["environment"] = "prod".into();
     changed["namespaces"] = json!([]);
-    changed["quotas"] = json!([]);
     let ended = import(&folder, &["-"]).run_with_input(lines(&[changed]));
     assert!(succeeded(&ended).starts_with("imported 1 documents (1 changed) in 1 revisions"));
     let server = folder.crud().start();
@@ -183,7 +183,7 @@ fn a_bad_line_is_named_and_nothing_of_its_revision_is_kept() {
 fn an_import_can_be_read_from_standard_input() {
     let folder = Folder::new();
     let ended = import(&folder, &["-"]).run_with_input(fleet(10));
-    assert!(succeeded(&ended).starts_with("imported 13 documents (13 changed) in 1 revisions"));
+    assert!(succeeded(&ended).starts_with("imported 14 documents (14 changed) in 1 revisions"));
     // Without a last line break, and with nothing at all.
     let text = lines(&[json!({"kind": "namespaces", "id": "last"})]);
     let ended = import(&folder, &["-"]).run_with_input(text.trim_end());
@@ -227,7 +227,7 @@ fn servers_on_the_same_file_see_an_import_and_write_beside_it() {
     let progress = succeeded(&ended);
     println!("{beside} writes beside the import; {progress}");
     assert!(
-        progress.starts_with("imported 1003 documents (1003 changed) in 11 revisions"),
+        progress.starts_with("imported 1004 documents (1004 changed) in 11 revisions"),
         "{progress}"
     );
     for id in ["c-00000", "c-00999"] {

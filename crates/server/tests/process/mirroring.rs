@@ -142,7 +142,7 @@ fn count(process: &Process, text: &str) -> usize {
     process.log().iter().filter(|line| line.contains(text)).count()
 }
 
-/// Writes of every sort: a kind, definitions, references, a patch, a deletion, a rename, several in one revision, undos, an overridden guard.
+/// Writes of every sort: a kind, definitions, references, a profile and its label, a patch, a deletion, a rename, several in one revision, undos, an overridden guard.
 #[track_caller]
 fn write_everything(writer: &Client) {
     let quota = json!({"kind": "quotas", "apiVersion": "v1", "schema": {"type": "object", "required": ["id"],
@@ -155,6 +155,11 @@ fn write_everything(writer: &Client) {
         {"op": "create", "kind": "clusters", "id": "late", "value": cluster("late")},
     ]});
     writer.post("/batch", &batch).expect(200);
+    let profile =
+        json!({"id": "gold", "selector": "tier=gold", "quotas": [{"id": "small"}], "namespaces": [{"id": "podinfo"}]});
+    writer.post("/profiles", &profile).expect(201);
+    let label = json!({"labels": {"tier": "gold"}}).to_string();
+    writer.send("PATCH", "/clusters/c-4", &[], label.as_bytes()).expect(200);
     writer.delete("/clusters/c-2").expect(204);
     let renamed = json!({"cluster_dns": "renamed.k8s.example.com"});
     let renamed = writer.send("PATCH", "/clusters/c-3", &[], renamed.to_string().as_bytes());
@@ -185,6 +190,8 @@ fn a_mirror_serves_the_same_bytes_and_follows_what_its_origin_writes() {
 
     write_everything(&origin.writer());
     caught_up(&origin, &mirror);
+    let of_the_profile = mirror.with(EDGE).get(&poll("c-4")).expect(200).json();
+    assert_eq!(of_the_profile["inputs"][0]["id"], "podinfo");
     let (_, etag, _, body) = essence(&mirror.with(EDGE).get(&poll("c-2")));
     assert_eq!(
         (&*body, etag.is_some()),

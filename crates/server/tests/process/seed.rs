@@ -13,6 +13,24 @@ fn fleet() -> Value {
     })
 }
 
+/// Every array of a seed, in any order: the profile names a label that comes with the clusters.
+#[test]
+fn a_seed_may_have_profiles() {
+    let folder = Folder::new();
+    let mut gold = cluster("gold");
+    gold["labels"] = json!({"tier": "gold"});
+    let mut seed = fleet();
+    seed["profiles"] = json!([{"id": "rest", "selector": "tier!=gold", "namespaces": [{"id": "apps"}]}]);
+    seed["clusters"].as_array_mut().unwrap().push(gold);
+    let server = folder.crud().env("SEED_FILE", folder.seed(&seed)).start();
+    let inputs = |id: &str| {
+        let reply = server.reader().get(&poll(id)).expect(200).json();
+        reply["inputs"].as_array().unwrap().len()
+    };
+    assert_eq!((inputs("a"), inputs("gold")), (1, 0));
+    assert_eq!(server.writer().ids("profiles"), ["rest"]);
+}
+
 #[test]
 fn the_default_seed_is_loaded_if_it_is_there() {
     let folder = Folder::new();

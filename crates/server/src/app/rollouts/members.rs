@@ -1,13 +1,14 @@
 //! Who is in which wave of a rollout, and what it changes for them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use fleet::Fleet;
-use fleet::effect::ListEffect;
 use fleet::log::Revision;
 use fleet::rollout::{Rollout, Wave};
 use fleet::snapshot::Cluster;
+
+use crate::app::changed_inputs::{ChangedInputs, Shared};
 
 /// A cluster that a rollout affects.
 #[derive(Clone, Debug)]
@@ -15,11 +16,8 @@ pub(super) struct Affected {
     pub(super) id: Arc<str>,
     pub(super) wave: usize,
     /// Path, and the inputs that are new or other. Clusters with the same share it.
-    pub(super) inputs: Arc<Inputs>,
+    pub(super) inputs: Arc<ChangedInputs>,
 }
-
-/// Path, and the inputs that are new or other; none if something is removed.
-pub(super) type Inputs = Vec<(Arc<str>, BTreeSet<String>)>;
 
 /// The clusters of a rollout. Most of it stays as it is when the fleet changes.
 #[derive(Debug)]
@@ -156,31 +154,16 @@ fn find(fleet: &Fleet, rollout: &Rollout, waves: &HashMap<Arc<str>, usize>) -> R
         ids
     });
     let effect = fleet.rollout_effect(rollout.id(), among.as_deref())?;
-    let mut shared: HashMap<Vec<(Arc<str>, usize)>, Arc<Inputs>> = HashMap::new();
+    let mut shared = Shared::default();
     let affected = effect.clusters.iter().filter(|cluster| !cluster.inputs.is_empty());
     let affected = affected.filter_map(|cluster| {
-        let key = cluster
-            .inputs
-            .iter()
-            .map(|(path, list)| (path.clone(), Arc::as_ptr(list).addr()));
-        let inputs = shared
-            .entry(key.collect())
-            .or_insert_with(|| Arc::new(inputs(&cluster.inputs)));
         Some(Affected {
             wave: *waves.get(cluster.id())?,
-            inputs: inputs.clone(),
+            inputs: shared.of(cluster),
             id: cluster.id().clone(),
         })
     });
     Ok(affected.collect())
-}
-
-fn inputs(lists: &[(Arc<str>, Arc<ListEffect>)]) -> Inputs {
-    let present = lists.iter().map(|(path, list)| {
-        let ids = list.present().map(str::to_owned).collect();
-        (path.clone(), ids)
-    });
-    present.collect()
 }
 
 /// The revision at which a wave was promoted.

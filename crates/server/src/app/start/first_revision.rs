@@ -16,10 +16,11 @@ use super::seed::{self, SeedFile};
 use super::{SYSTEM, open_store};
 use crate::config::{Backend, Config, ConfigError, Mode};
 
-/// The first revision may leave references dangling: a seed is accepted as it is.
+/// The first revision may leave references dangling, and has profiles before the clusters that they select: a seed is accepted as it is.
 const RULES: Rules = Rules {
     batch: true,
     allow_dangling: true,
+    allow_unknown_labels: true,
     ..Rules::PLAIN
 };
 

@@ -12,6 +12,7 @@ mod overview;
 mod receive;
 mod revision;
 mod share;
+mod strays;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ pub(super) use self::overview::found;
 pub use self::overview::{Counts, LastTold, Overview, Row, StatusQuery, Summary};
 pub use self::revision::{Effects, Missing, Progress, RevisionQuery, RevisionStatus};
 pub use self::share::share;
+pub use self::strays::Strays;
 pub use self::watch::{Transition, Transitions, watch};
 use super::App;
 use super::errors::ReadError;

@@ -20,8 +20,10 @@ use crate::app::reads::Turn;
 /// How long a request may judge clusters whose evidence or replies changed. The others count as behind until the task that watches
 /// has judged them.
 const JUDGING: Duration = Duration::from_millis(400);
-/// The oldest summary that a request is answered with.
+/// The oldest summary that a request is answered with; in a large fleet the last one is, which says of when it is. To count so many clusters
+/// takes longer than an answer may.
 const FRESH: Duration = Duration::from_secs(5);
+const LARGE: usize = 50_000;
 
 /// Which clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,8 +214,9 @@ impl App {
             return None;
         }
         let summary = self.transitions.summary();
-        let is_fresh = summary.revision == self.fleet().revision() && super::now().since(summary.at) < FRESH;
-        is_fresh.then(|| Overview {
+        let fleet = self.fleet();
+        let answers = summary.answers(super::now(), fleet.revision(), fleet.clusters().len());
+        answers.then(|| Overview {
             total: State::ALL.into_iter().map(|state| summary.counts.of(state)).sum(),
             summary: Summary::clone(&summary),
             rows: Vec::new(),
@@ -261,6 +264,13 @@ impl App {
 }
 
 impl Summary {
+    /// Whether to answer with these counts, now that a fleet of so many clusters has a revision.
+    fn answers(&self, now: Moment, revision: Revision, clusters: usize) -> bool {
+        let was_made = self.at != Moment::default();
+        let is_fresh = self.revision == revision && now.since(self.at) < FRESH;
+        was_made && (is_fresh || clusters > LARGE)
+    }
+
     pub fn count(&mut self, cluster: &Cluster, state: State) {
         self.counts.add(state);
         let environment = &cluster.head().environment;
@@ -364,4 +374,36 @@ fn searched<'a>(clusters: Found<'a>, part: Option<&str>) -> Found<'a> {
         let (id, dns) = (&cluster.document().id, &cluster.head().dns);
         id.to_ascii_lowercase().contains(&part) || dns.contains(&*part)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_of_now_or_of_a_large_fleet() {
+        let made = Summary {
+            at: Moment(100_000),
+            revision: Revision(7),
+            ..Summary::default()
+        };
+        for (now, revision, clusters, answers) in [
+            (101_000, 7, 10, true),
+            (101_000, 8, 10, false),
+            (106_000, 7, 10, false),
+            (106_000, 8, LARGE, false),
+            (106_000, 8, LARGE + 1, true),
+        ] {
+            assert_eq!(
+                made.answers(Moment(now), Revision(revision), clusters),
+                answers,
+                "{now} {revision} {clusters}"
+            );
+        }
+        let never = Summary::default();
+        assert!(
+            !never.answers(Moment(1000), Revision(0), LARGE + 1),
+            "before the first look"
+        );
+    }
 }

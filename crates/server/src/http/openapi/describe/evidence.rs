@@ -55,7 +55,7 @@ pub fn event(_: &Kinds) -> Operation {
 }
 
 pub fn report(_: &Kinds) -> Operation {
-    let input = json!({"type": "string", "nullable": true, "pattern": "^([^/]+/.+)?$"});
+    let input = json!({"type": "string", "nullable": true, "maxLength": 512, "pattern": "^([^/]+/.+)?$"});
     let mark = json!({"type": "string", "nullable": true, "pattern": "^([0-9a-f]{16})?$"});
     let namespace = json!({"type": "string", "nullable": true, "maxLength": 63});
     let ready = nullable(described(

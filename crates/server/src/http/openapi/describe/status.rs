@@ -267,7 +267,7 @@ pub fn list(kinds: &Kinds) -> Operation {
     .query("version", "Only clusters on which something fails at this version.", text())
     .query(
         "limit",
-        "The most clusters to return. 0: only counts.",
+        "The most clusters to return. 0: only counts. In a fleet of more than 50,000 clusters those are of `at` and `revision`, which may be a minute ago, if nothing else is asked for.",
         json!({"type": "integer", "format": "int64", "minimum": 0, "default": USUAL}),
     )
     .query("offset", "How many clusters to skip.", number(0))
