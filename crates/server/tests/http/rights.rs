@@ -65,7 +65,10 @@ async fn start() -> (TestApp, BTreeMap<&'static str, String>) {
     other["environment"] = "prod".into();
     app.post("/clusters", &other).await.expect(201);
     for id in ["gone", "moved"] {
-        app.post("/clusters", &bare(id)).await.expect(201);
+        let mut cluster = bare(id);
+        // A name without inputs is not remembered.
+        cluster["namespaces"] = json!([{"id": "podinfo"}]);
+        app.post("/clusters", &cluster).await.expect(201);
     }
     app.delete("/clusters/gone").await.expect(204);
     let renamed = json!({"cluster_dns": "moved-to.k8s.example.com"});
