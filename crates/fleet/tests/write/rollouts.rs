@@ -423,6 +423,80 @@ fn one_document_has_one_rollout_and_other_fields_are_written_to_both_sides() {
     assert_eq!(refusal.reason, Reason::RolloutActive, "{refusal:?}");
 }
 
+/// Arrays are replaced as a whole by merging, whatever their items look like: another item would be lost at the completion.
+#[test]
+fn an_array_under_rollout_is_one_field_unless_it_holds_references() {
+    let users = |users: Value| json!({"values": {"users": users, "plan": "small"}});
+    let rolled = merge(
+        "platform_components",
+        "a",
+        json!({"values": {"users": [{"id": "alice", "role": "x"}]}}),
+    );
+    let started = start(&fleet(), json!({"operations": [rolled]}));
+    refuse(
+        &started,
+        json!([merge(
+            "platform_components",
+            "a",
+            users(json!([{"id": "alice"}, {"id": "bob"}]))
+        )]),
+        Reason::RolloutActive,
+        &["/operations/0/value/values"],
+    );
+    // The references of a profile are merged by id.
+    let base = |reference: Value| merge("profiles", "base", json!({"platform_components": [reference]}));
+    let changes = start(
+        &fleet(),
+        json!({"operations": [base(json!({"id": "b", "oci_tag": "v2"}))]}),
+    );
+    let other = accept(&changes, json!([base(json!({"id": "c", "oci_tag": "v4"}))]));
+    assert_eq!(ids(&other, "c7.example.com", PATH), ["b", "c", "a"]);
+    // The rollout would bring back a reference that goes.
+    refuse(
+        &changes,
+        json!([base(json!({"id": "b", "$patch": "delete"}))]),
+        Reason::RolloutActive,
+        &["/operations/0/value/platform_components"],
+    );
+}
+
+/// The emergency path is open where nothing overlaps.
+#[test]
+fn the_first_and_the_last_field_of_an_object_are_written_beside_a_rollout_of_another_one() {
+    let values = |values: Value| merge("platform_components", "a", json!({ "values": values }));
+    let promoted = act(
+        &start(&fleet(), json!({"operations": [values(json!({"theirs": 1}))]})),
+        Action::Promote,
+    );
+    let written = accept(&promoted, json!([values(json!({"ours": 2}))]));
+    let input = |fleet: &Fleet, dns: &str| poll(fleet, dns, PATH)["inputs"][1]["values"].clone();
+    assert_eq!(input(&written, "c0.example.com"), json!({"ours": 2, "theirs": 1}));
+    assert_eq!(input(&written, "c2.example.com"), json!({"ours": 2}));
+    let cleared = accept(
+        &written,
+        json!([merge("platform_components", "a", json!({"values": null}))]),
+    );
+    assert_eq!(input(&cleared, "c0.example.com"), json!({"theirs": 1}));
+    refuse(
+        &cleared,
+        json!([values(json!({"theirs": 3}))]),
+        Reason::RolloutActive,
+        &["/operations/0/value/values"],
+    );
+    // The first reference of an array, and the last one.
+    let namespaces = |ids: Value| merge("profiles", "base", json!({ "namespaces": ids }));
+    let definitions = accept(
+        &fleet(),
+        json!([
+            create("namespaces", json!({"id": "m"})),
+            create("namespaces", json!({"id": "n"}))
+        ]),
+    );
+    let started = start(&definitions, json!({"operations": [namespaces(json!([{"id": "m"}]))]}));
+    let first = accept(&started, json!([namespaces(json!([{"id": "n"}]))]));
+    accept(&first, json!([namespaces(json!([{"id": "n", "$patch": "delete"}]))]));
+}
+
 #[test]
 fn rollouts_of_different_documents_run_side_by_side() {
     let value = json!({"op": "merge", "kind": "profiles", "id": "base", "value": {"platform_components": [{"id": "c"}, {"id": "b", "$patch": "delete"}]}});
