@@ -378,14 +378,17 @@ impl Client {
         kind: &str,
         id: &str,
         action: &str,
+        mut body: Value,
         reason: Option<&str>,
         conditions: &Conditions,
     ) -> Result<Value, ApiError> {
         let path = format!("/{kind}/{}/{action}", encode(id));
         if conditions.dry_run {
-            return self.write(&path, json!({}), reason, conditions);
+            return self.write(&path, body, reason, conditions);
         }
-        let body = reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
+        if let Some(reason) = reason {
+            body["reason"] = reason.into();
+        }
         let reply = self.send_post(&path, &body.to_string(), conditions)?;
         let change = json!({"action": "update", "kind": kind, "id": id, "etag": reply.etag});
         Ok(json!({"revision": reply.revision, "changes": [change]}))

@@ -99,6 +99,15 @@ struct Action {
 }
 
 impl Action {
+    /// Names the wave that it is about, as it was shown.
+    fn body(&self, status: &Status) -> Value {
+        let next = status.waves.iter().find(|wave| !wave.promoted);
+        match next.filter(|_| ["approve", "promote"].contains(&self.name)) {
+            Some(wave) => json!({"wave": wave.name}),
+            None => json!({}),
+        }
+    }
+
     /// Whether it makes sense now, and whether the caller may do it: some of them stand in for an approval.
     fn is_offered(&self, status: &Status, may_approve: bool) -> bool {
         let mut next = status.waves.iter().skip_while(|wave| wave.promoted);
@@ -185,7 +194,7 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
     let action = |action: &Action| {
         let title = format!("{} {id}", capitalised(action.name));
         Call::new(title, "POST", format!("{path}/{}", action.name))
-            .json(&json!({}))
+            .json(&action.body(&status))
             .if_match(etag)
             .back(visit.path())
     };

@@ -167,6 +167,19 @@ impl<'a> Comparison<'a> {
         comparison.compare_placed(&definitions, &clusters, &BTreeSet::new())
     }
 
+    /// The effect on some clusters that are there before and after, each compared as a whole. Some may see none.
+    pub(super) fn whole(before: &'a Fleet, after: &'a Fleet, clusters: &[Arc<str>]) -> Vec<ClusterEffect> {
+        let comparison = Comparison {
+            before,
+            after,
+            detail: Detail::Full,
+            same_catalog: false,
+        };
+        let clusters = clusters.iter().filter_map(|id| after.cluster(id));
+        let names = clusters.map(|cluster| cluster.head().dns_key.clone()).collect();
+        comparison.compare_names(&names)
+    }
+
     /// The same with rollouts: a changed definition or profile, or a promotion, is for some clusters and not for others.
     fn run_with_rollouts(&self, changes: &[Change], names: &BTreeSet<Arc<str>>) -> Vec<ClusterEffect> {
         let mut found = self.compare_names(names);

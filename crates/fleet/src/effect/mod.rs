@@ -161,6 +161,15 @@ impl Effect {
         }
     }
 
+    /// Those of some clusters whose inputs a change changes.
+    pub(crate) fn changed(before: &Fleet, after: &Fleet, clusters: &[Arc<str>]) -> Vec<Arc<str>> {
+        let compared = Comparison::whole(before, after, clusters);
+        let changed = compared.iter().filter(|cluster| !cluster.inputs.is_empty());
+        let mut ids: Vec<Arc<str>> = changed.map(|cluster| cluster.id().clone()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
     fn compare(before: &Fleet, after: &Fleet, changes: &[Change], detail: Detail) -> Effect {
         let mut clusters = Comparison::run(before, after, changes, detail);
         clusters.retain(|cluster| match detail {

@@ -49,7 +49,8 @@ pub(crate) fn moved(before: &Fleet, after: &Fleet, changes: &[Change]) -> Option
     (forward || back).then_some(Moved { rollout, forward })
 }
 
-/// The clusters that a write takes out of a wave that was promoted, although the rollout does not move.
+/// The clusters that a write takes out of a wave that was promoted, although the rollout does not move, and that are told something else
+/// then. A cluster that overrides what the rollout changes may leave.
 pub(crate) fn demoted(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<Arc<str>> {
     let (Some(old), Some(new)) = (before.rollouts().active(), after.rollouts().active()) else {
         return Vec::new();
@@ -73,7 +74,11 @@ pub(crate) fn demoted(before: &Fleet, after: &Fleet, changes: &[Change]) -> Vec<
             is_in(old.wave_of(id, then)) && !is_in(new.wave_of(id, now))
         })
     });
-    demoted.map(|change| change.id.clone()).collect()
+    let demoted: Vec<Arc<str>> = demoted.map(|change| change.id.clone()).collect();
+    match demoted.is_empty() {
+        true => demoted,
+        false => Effect::changed(before, after, &demoted),
+    }
 }
 
 impl Fleet {

@@ -11,6 +11,7 @@ mod identities;
 mod kinds;
 mod left_out;
 mod names;
+mod overlap;
 mod pointers;
 mod profiles;
 mod rollouts;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::overlap::{Parts, overlap};
 use super::{Draft, Fault, Rules};
-use crate::inputs::reference_id;
 use crate::kind::{KINDS, Kind, PROFILES, ROLLOUTS};
 use crate::operation::{Operation, Target, Verb};
 use crate::patch::{self, Form};
@@ -49,7 +49,7 @@ impl Draft<'_> {
                 let value = value.clone().map(brought_back);
                 Ok(self.put(ROLLOUTS, id.as_str().into(), value)?)
             }
-            Verb::Step { id, step } => self.step(id, step),
+            Verb::Step { id, step, wave } => self.step(id, step, wave.as_deref()),
             _ => {
                 let detail = "a rollout is created, changed in its gate, acted on and deleted; nothing else";
                 Err(Refusal::at(Reason::Invalid, "/op", detail).into())
@@ -127,9 +127,12 @@ impl Draft<'_> {
     /// What the schema of a rollout cannot say.
     fn check_shape(&self, value: &Value) -> Vec<Violation> {
         let mut errors = Vec::new();
-        if let Err(error) = Gate::read(&value["gate"]) {
-            errors.push(Violation::new(format!("/gate/{}", error.field), error.detail));
-        }
+        let mistakes = Gate::read(&value["gate"]).map_or_else(|error| vec![error], |gate| gate.mistakes());
+        errors.extend(
+            mistakes
+                .iter()
+                .map(|wrong| Violation::new(format!("/gate/{}", wrong.field), wrong.detail)),
+        );
         self.check_waves(value["waves"].as_array().map_or(&[][..], Vec::as_slice), &mut errors);
         let mut patched = BTreeSet::new();
         for (n, operation) in value["operations"].as_array().into_iter().flatten().enumerate() {
@@ -190,11 +193,11 @@ impl Draft<'_> {
         }
     }
 
-    fn step(&mut self, id: &str, step: &Step) -> Result<(), Fault> {
+    fn step(&mut self, id: &str, step: &Step, wave: Option<&str>) -> Result<(), Fault> {
         self.check_version(ROLLOUTS, id)?;
         let rollout = self.rollout(id)?;
         let at = self.rules.at.map(|at| at.to_string());
-        let after = rollout.after(step, at.as_deref(), self.base.revision().next())?;
+        let after = rollout.after(step, wave, at.as_deref(), self.base.revision().next())?;
         if *step == Step::Action(Action::Complete) {
             for patch in &rollout.patches {
                 let kind = self.kind(&patch.kind)?;
@@ -272,21 +275,13 @@ impl Draft<'_> {
             refusal.resources = vec![format!("{ROLLOUTS}/{}", rollout.id())];
             return Err(refusal);
         };
-        let mut under = Vec::new();
-        leaves(&patch.value, &mut String::new(), &mut under);
-        let mut written = Vec::new();
-        changed(
-            Some(&before.parse()),
-            Some(&after.parse()),
-            &mut String::new(),
-            &mut written,
-        );
-        let overlaps = |one: &str, other: &str| {
-            one == other || one.starts_with(&format!("{other}/")) || other.starts_with(&format!("{one}/"))
+        let kinds = self.now().kinds().definitions().filter(|_| **kind == *PROFILES);
+        let references: Vec<&str> = kinds.filter_map(|kind| kind.references.as_deref()).collect();
+        let parts = Parts {
+            references: &references,
         };
-        let clash = written
-            .iter()
-            .find(|own| under.iter().any(|other| overlaps(own, other)));
+        let written = parts.changed(&before.parse(), &after.parse());
+        let clash = overlap(written, parts.patched(&patch.value));
         match clash {
             None => Ok(()),
             Some(pointer) => {
@@ -418,78 +413,4 @@ fn server_fields(given: &Value, right: &Value) -> Vec<Violation> {
         .filter(|name| given.get(name).is_some_and(|value| Some(value) != right.get(name)));
     let detail = "is the server's: leave it out, or use the rollout's actions";
     wrong.map(|name| Violation::new(segment(name), detail)).collect()
-}
-
-/// The pointers of the leaves of a patch. References are named by their id.
-fn leaves(value: &Value, at: &mut String, found: &mut Vec<String>) {
-    let before = at.len();
-    match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            for (name, field) in fields {
-                at.push_str(&segment(name));
-                leaves(field, at, found);
-                at.truncate(before);
-            }
-        }
-        Value::Array(items) if is_references(items) => {
-            for item in items {
-                at.push_str(&segment(reference_id(item)));
-                let fields = item.as_object().into_iter().flatten().filter(|(name, _)| *name != "id");
-                let fields: serde_json::Map<String, Value> =
-                    fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-                // A reference that is removed, or added as it is, is a leaf itself.
-                match fields.is_empty() || fields.contains_key("$patch") {
-                    true => found.push(at.clone()),
-                    false => leaves(&fields.into(), at, found),
-                }
-                at.truncate(before);
-            }
-        }
-        _ => found.push(at.clone()),
-    }
-}
-
-/// The pointers of what differs between two documents. References are named by their id.
-fn changed(before: Option<&Value>, after: Option<&Value>, at: &mut String, found: &mut Vec<String>) {
-    if before == after {
-        return;
-    }
-    let length = at.len();
-    let by_name = |value: Option<&Value>| -> Option<BTreeMap<String, Value>> {
-        match value? {
-            Value::Object(fields) => Some(
-                fields
-                    .iter()
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect(),
-            ),
-            Value::Array(items) if is_references(items) => Some(
-                items
-                    .iter()
-                    .map(|item| (reference_id(item).to_owned(), item.clone()))
-                    .collect(),
-            ),
-            _ => None,
-        }
-    };
-    let (Some(old), Some(new)) = (by_name(before), by_name(after)) else {
-        found.push(at.clone());
-        return;
-    };
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let count = found.len();
-    for name in names {
-        at.push_str(&segment(name));
-        changed(old.get(name), new.get(name), at, found);
-        at.truncate(length);
-    }
-    // Only the order differs.
-    if found.len() == count {
-        found.push(at.clone());
-    }
-}
-
-/// Whether an array holds references: objects with an id.
-fn is_references(items: &[Value]) -> bool {
-    !items.is_empty() && items.iter().all(|item| item.get("id").is_some_and(Value::is_string))
 }

@@ -24,6 +24,7 @@ mod profiles;
 mod reads;
 mod revisions;
 mod rights;
+mod rollout_driver;
 mod rollouts;
 mod safety;
 mod status;

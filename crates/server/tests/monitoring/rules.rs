@@ -100,7 +100,7 @@ const fn case(
     }
 }
 
-const CASES: [Case; 24] = [
+const CASES: [Case; 26] = [
     case("FluxResourcesetDown", "up", &[], "1x9 0x120", (14, 16)),
     case("FluxResourcesetAbsent", "up", &[], "", (14, 16)),
     case(
@@ -238,6 +238,20 @@ const CASES: [Case; 24] = [
         &[("state", "running"), ("waits_for", "approval")],
         "0x9 1x1500",
         (1449, 1451),
+    ),
+    case(
+        "FluxResourcesetRolloutWaits",
+        "rollouts",
+        &[("state", "paused"), ("waits_for", "person")],
+        "0x9 1x1500",
+        (1449, 1451),
+    ),
+    case(
+        "FluxResourcesetRolloutUnjudged",
+        "rollouts_unjudged",
+        &[],
+        "0x9 1x120",
+        (24, 26),
     ),
     // Restarts and writes of a day: no rule fires.
     case("", "writes_total", &[], "0+1x120", (60, 119)),
