@@ -20,6 +20,8 @@ use crate::status::{FLUX, poll_all};
 const SIZE: usize = 100_000;
 /// As many open pages.
 const OPEN: usize = 500;
+/// The map that the page Fleet draws.
+const MAP: &str = "/ui/map?by=environment";
 /// How the script of a page rests between two readings of it.
 const LEAST_REST: Duration = Duration::from_millis(900);
 const REST: u32 = 10;
@@ -60,7 +62,7 @@ impl Bench<'_> {
         self.report
             .at_most(&name, median(times.into_iter()), 200.0, " ms", detail);
         let begun = Instant::now();
-        let map = ask(&mut client, "/ui/map?by=environment").await?;
+        let map = ask(&mut client, MAP).await?;
         let elapsed = begun.elapsed().as_secs_f64() * 1e3;
         let detail = format!(
             "{:.1} KB the page, {:.1} KB the map, in {elapsed:.0} ms",
@@ -105,14 +107,30 @@ fn kilobytes(bytes: usize) -> f64 {
 }
 
 fn get(path: &str) -> String {
+    get_with(path, "")
+}
+
+/// A request with more headers, each with its line end.
+fn get_with(path: &str, headers: &str) -> String {
     format!(
-        "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept-Encoding: gzip\r\nAuthorization: Bearer {WRITE_TOKEN}\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept-Encoding: gzip\r\nAuthorization: Bearer {WRITE_TOKEN}\r\n{headers}\r\n"
     )
 }
 
 /// Asks for a page, and returns the bytes of its body as they were sent.
 async fn ask(client: &mut Client, path: &str) -> Result<usize> {
-    let reply = client.send(get(path).as_bytes()).await?;
+    send(client, path, &get(path)).await
+}
+
+/// Reads the page Fleet again for what changed in it, and its map.
+async fn read_again(client: &mut Client) -> Result<()> {
+    send(client, "/ui", &get_with("/ui", "X-Live: 1\r\n")).await?;
+    ask(client, MAP).await?;
+    Ok(())
+}
+
+async fn send(client: &mut Client, path: &str, request: &str) -> Result<usize> {
+    let reply = client.send(request.as_bytes()).await?;
     match reply.status {
         200 => Ok(reply.body.len()),
         status => Err(format!("{path}: {status}").into()),
@@ -176,7 +194,7 @@ async fn look(mut stream: TcpStream, mut client: Client, stop: &AtomicBool, read
         let has_counts = heard[..received].windows(13).any(|bytes| bytes == b"event: counts");
         if has_counts && !stop.load(Ordering::Relaxed) {
             let begun = Instant::now();
-            ask(&mut client, "/ui").await?;
+            read_again(&mut client).await?;
             read.fetch_add(1, Ordering::Relaxed);
             let rest = (begun.elapsed() * REST).max(LEAST_REST);
             let until = Instant::now() + rest;

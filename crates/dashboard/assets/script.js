@@ -2,30 +2,37 @@
 "use strict";
 
 // Parts of a page that change with the fleet have an id and `data-live`. When the server says that something changed, the page is read again
-// and those parts are replaced, at most once a second and with pauses ten times as long as the reading took.
+// and those parts are replaced, at most once a second and with pauses ten times as long as the reading took. It is also read again now and then, so that
+// ages move.
 const live = {
   note: document.getElementById("live"),
   source: null,
   pending: 0,
   ready: 0,
   missed: false,
+  changed: false,
+  skipped: false,
+  aging: 30000,
+  timer: 0,
 
   start() {
     if (!this.note || !document.querySelector("[data-live], #map")) return;
     document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open(true)));
+    document.addEventListener("selectionchange", () => this.skipped && getSelection().isCollapsed && this.schedule());
     addEventListener("pagehide", () => this.close());
     if (!document.hidden) this.open(false);
   },
 
   open(missed) {
     if (this.source) return;
-    if (missed) this.schedule();
+    if (missed) this.follow();
+    this.timer = setInterval(() => this.schedule(), this.aging);
     const source = (this.source = new EventSource(this.note.dataset.stream));
     let first = true;
     source.addEventListener("counts", (event) => {
       this.note.textContent = "";
       // The first event says what is known now: the page knows it, unless it is older.
-      if (!first || JSON.parse(event.data).at > this.note.dataset.made) this.schedule();
+      if (!first || JSON.parse(event.data).at > this.note.dataset.made) this.follow();
       first = false;
     });
     source.onerror = () => {
@@ -46,6 +53,13 @@ const live = {
   close() {
     if (this.source) this.source.close();
     this.source = null;
+    clearInterval(this.timer);
+  },
+
+  // Something changed, perhaps also in the map.
+  follow() {
+    this.changed = true;
+    this.schedule();
   },
 
   schedule() {
@@ -54,38 +68,71 @@ const live = {
     this.pending = setTimeout(() => this.refresh(), Math.max(0, this.ready - Date.now()));
   },
 
-  // What somebody opened stays open, and what has the focus keeps it.
+  // What a link leads to, or a button does.
+  purpose(element) {
+    return element.href || (element.form ? new URLSearchParams(new FormData(element.form)) + element.textContent : element.textContent);
+  },
+
+  alike(part, element) {
+    return [...part.querySelectorAll(element.tagName)].filter((one) => this.purpose(one) === this.purpose(element));
+  },
+
+  // What somebody opened stays open, what has the focus keeps it, and what is selected stays as it is until it no longer is.
   replace(old, now) {
     const active = old.contains(document.activeElement) ? document.activeElement : null;
     if (active && active.matches("input, select, textarea")) return;
+    const selection = getSelection();
+    if (!selection.isCollapsed && selection.getRangeAt(0).intersectsNode(old)) return void (this.skipped = true);
     const parts = now.querySelectorAll("details");
     old.querySelectorAll("details").forEach((part, n) => {
       const same = parts[n] && parts[n].firstChild.textContent === part.firstChild.textContent;
       if (same) parts[n].open = part.open;
     });
     if (now.innerHTML === old.innerHTML) return;
+    const place = active ? this.alike(old, active).indexOf(active) : 0;
     old.replaceChildren(...now.childNodes);
     if (!active) return;
-    const again = [...old.querySelectorAll(active.tagName)].find((one) => one.textContent === active.textContent);
-    if (again) again.focus({ preventScroll: true });
+    const again = this.alike(old, active)[place];
+    if (!again) old.tabIndex = -1;
+    (again || old).focus({ preventScroll: true });
+  },
+
+  // Says beside an editor that the document is no longer the one that somebody edits.
+  compare(page) {
+    for (const form of document.querySelectorAll("form[data-check]")) {
+      const version = (one) => one && one.querySelector("[name=if_match]")?.value;
+      const now = version(page.querySelector("form[data-check]"));
+      const is = now && now !== version(form);
+      form.querySelector("[data-stale]").textContent = is ? "Somebody changed this document meanwhile. The plan will show how your text differs." : "";
+    }
+  },
+
+  // A page that can no longer be read is loaded again, which leads to the form for signing in. Not while somebody types.
+  leave() {
+    const isTyped = [...document.querySelectorAll("textarea")].some((field) => field.value !== field.defaultValue);
+    if (!isTyped) return location.reload();
+    this.note.textContent = "Your session has ended: sign in again in another tab, and go on here.";
   },
 
   async refresh() {
     const begun = Date.now();
-    this.missed = false;
+    const changed = this.changed;
+    this.missed = this.changed = this.skipped = false;
     try {
       const response = await fetch(location.href, { headers: { "x-live": "1" }, signal: AbortSignal.timeout(30000) });
-      if (response.redirected && new URL(response.url).pathname.endsWith("/login")) return location.reload();
-      this.note.textContent = response.ok ? "" : "The server cannot show the page now: what you see may be old.";
-      if (response.ok) {
+      const isOut = response.redirected && new URL(response.url).pathname.endsWith("/login");
+      if (isOut) this.leave();
+      else this.note.textContent = response.ok ? "" : "The server cannot show the page now: what you see may be old.";
+      if (response.ok && !isOut) {
         const page = new DOMParser().parseFromString(await response.text(), "text/html");
         this.note.dataset.made = page.getElementById("live").dataset.made;
         for (const old of document.querySelectorAll("[data-live]")) {
           const now = page.getElementById(old.id);
           if (now) this.replace(old, now);
         }
+        this.compare(page);
       }
-      if (map.place) await map.load();
+      if (map.place && changed) await map.load();
     } catch {
       this.away();
     }
@@ -107,12 +154,13 @@ const map = {
   show() {
     this.load().catch(() => {
       live.away();
-      live.schedule();
+      live.follow();
     });
   },
 
   async load() {
     const response = await fetch(this.place.dataset.source);
+    document.getElementById("map-problem").textContent = response.ok ? "" : `The map cannot be read: ${await response.text()}`;
     if (!response.ok) return;
     const data = await response.json();
     this.names.clear();
@@ -243,18 +291,20 @@ const map = {
 function watchEditor(form) {
   const answer = document.getElementById(form.dataset.check);
   let timer = 0;
-  let sent = 0;
+  let check = new AbortController();
   form.addEventListener("input", () => {
     clearTimeout(timer);
+    // One check at a time: that of an older text is given up.
+    check.abort();
+    const { signal } = (check = new AbortController());
     timer = setTimeout(async () => {
-      const number = ++sent;
       try {
-        const response = await fetch("/ui/check", { method: "POST", body: new URLSearchParams(new FormData(form)) });
+        const response = await fetch("/ui/check", { method: "POST", body: new URLSearchParams(new FormData(form)), signal });
         const page = new DOMParser().parseFromString(await response.text(), "text/html");
         if (response.redirected) answer.textContent = "Your session has ended: sign in again in another tab, and go on here.";
-        else if (number === sent) answer.replaceChildren(...page.body.childNodes);
+        else answer.replaceChildren(...page.body.childNodes);
       } catch {
-        answer.textContent = "No connection: the text is not checked.";
+        if (!signal.aborted) answer.textContent = "No connection: the text is not checked.";
       }
     }, 300);
   });

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, AUTHORIZATION, HeaderName, HeaderValue};
+use axum::http::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderName, HeaderValue};
 use axum::http::{Extensions, HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use serde::Deserialize;
@@ -30,7 +30,7 @@ const PASSED_ON: [HeaderName; 3] = [
 ];
 
 /// The most of a reply that a page is made from.
-const MOST_REPLY: usize = 64 << 20;
+const MOST_REPLY: usize = 16 << 20;
 
 /// A client of the API with the credentials of one caller.
 #[derive(Clone, Debug)]
@@ -72,6 +72,11 @@ impl Problem {
         }
     }
 
+    /// Whether a reply has more than a page is made from.
+    pub(crate) fn is_of_size(&self) -> bool {
+        self.status == 502
+    }
+
     /// Whether it is about the parameters of a read, such as a selector that is not valid.
     pub(crate) fn is_of_search(&self) -> bool {
         self.status == 400 || self.status == 422
@@ -96,6 +101,11 @@ impl Answer {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
         };
         serde_json::from_slice(&self.body).map_err(unexpected)
+    }
+
+    /// The version of the document.
+    pub(crate) fn etag(&self) -> Option<String> {
+        self.headers.get(ETAG)?.to_str().ok().map(str::to_owned)
     }
 
     /// A number in a header, such as `X-Total-Count`.
@@ -155,6 +165,26 @@ impl Client {
         body: impl Into<Body>,
     ) -> Result<Answer, Problem> {
         let response = self.open(method, path, headers, body).await?;
+        Self::received(response).await
+    }
+
+    /// Makes a call, and does not read what it answers: the reply to a large change names each document. The headers of the reply.
+    pub(crate) async fn make(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: impl Into<Body>,
+    ) -> Result<HeaderMap, Problem> {
+        let response = self.open(method, path, headers, body).await?;
+        match response.status().is_success() {
+            true => Ok(response.into_parts().0.headers),
+            false => Self::received(response).await.map(|answer| answer.headers),
+        }
+    }
+
+    /// The whole reply.
+    async fn received(response: Response<Body>) -> Result<Answer, Problem> {
         let (parts, body) = response.into_parts();
         let too_much = |_| {
             let detail = "the API's reply broke off, or is too large for a page";

@@ -2,7 +2,6 @@
 
 mod plan;
 
-use axum::Form;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -10,15 +9,19 @@ use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use self::plan::Plan;
-use crate::api::{Answer, Problem};
+pub(crate) use self::plan::{Plan, document_diff};
+use crate::api::Problem;
+use crate::form::Sent;
 use crate::layout::{self, Content};
 use crate::sign_in::page_of_ours;
 use crate::visit::Visit;
-use crate::{PREFIX, reply};
+use crate::{PREFIX, editor, reply};
 
-/// The most clusters that a plan lists.
-const LISTED: usize = 50;
+/// The most documents and clusters that a plan lists, and how many if they are too large for a page.
+const LISTED: [usize; 3] = [50, 5, 0];
+
+/// What a document is that somebody types.
+const YAML: &str = "application/yaml";
 
 /// A call of the API, as the fields of a form.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -62,7 +65,7 @@ impl Call {
 
     pub(crate) fn yaml(mut self, body: impl Into<String>) -> Call {
         self.body = body.into();
-        self.content_type = "application/yaml".to_owned();
+        self.content_type = YAML.to_owned();
         self
     }
 
@@ -74,6 +77,11 @@ impl Call {
     pub(crate) fn if_match(mut self, etag: Option<&str>) -> Call {
         self.if_match = etag.unwrap_or_default().to_owned();
         self
+    }
+
+    /// Whether its body is a document that somebody typed.
+    pub(crate) fn has_document(&self) -> bool {
+        self.content_type == YAML
     }
 
     /// Its fields, for a form.
@@ -122,9 +130,26 @@ impl Call {
     }
 
     /// The plan of the call. Only what can be planned can be called from here.
-    pub(crate) async fn plan(&self, visit: &Visit, limit: usize) -> Result<Plan, Problem> {
+    pub(crate) async fn plan(&self, visit: &Visit) -> Result<Plan, Problem> {
+        let mut planned = Err(Problem::default());
+        for listed in LISTED {
+            planned = self.plan_with(visit, listed).await;
+            if !planned.as_ref().is_err_and(Problem::is_of_size) {
+                break;
+            }
+        }
+        planned
+    }
+
+    /// The plan without most of its lists.
+    async fn brief_plan(&self, visit: &Visit) -> Result<Plan, Problem> {
+        self.plan_with(visit, 5).await
+    }
+
+    async fn plan_with(&self, visit: &Visit, listed: usize) -> Result<Plan, Problem> {
         let separator = if self.path.contains('?') { '&' } else { '?' };
-        let path = format!("{}{separator}dry_run=true&limit={limit}", self.path);
+        let clusters = listed.max(1);
+        let path = format!("{}{separator}dry_run=true&changes={listed}&limit={clusters}", self.path);
         let answer = visit
             .client
             .send(self.checked_method()?, &path, self.headers()?, self.body.clone())
@@ -133,7 +158,7 @@ impl Call {
     }
 
     /// Makes the call, if its plan is still the one that was confirmed.
-    async fn make(&self, visit: &Visit, confirmed: &Confirmed) -> Result<Answer, Problem> {
+    async fn make(&self, visit: &Visit, confirmed: &Confirmed) -> Result<HeaderMap, Problem> {
         let mut headers = self.headers()?;
         let mut add = |name: &'static str, text: &str| -> Result<(), Problem> {
             if !text.trim().is_empty() {
@@ -148,7 +173,7 @@ impl Call {
         add("x-override-guard", &confirmed.overrides)?;
         visit
             .client
-            .send(self.checked_method()?, &self.path, headers, self.body.clone())
+            .make(self.checked_method()?, &self.path, headers, self.body.clone())
             .await
     }
 
@@ -183,26 +208,40 @@ pub(crate) struct Confirmed {
     overrides: String,
 }
 
-/// `POST /ui/plan`: shows what a call would do.
-pub(crate) async fn plan(visit: Visit, Form(call): Form<Call>) -> Response {
-    layout::page(&visit, planned(&visit, &call, None).await)
+/// A call whose plan was confirmed.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Applied {
+    #[serde(flatten)]
+    call: Call,
+    #[serde(flatten)]
+    confirmed: Confirmed,
 }
 
-async fn planned(visit: &Visit, call: &Call, problem: Option<&Problem>) -> Result<Content, Problem> {
-    let plan = match call.plan(visit, LISTED).await {
-        Ok(plan) => plan,
-        // Where the call cannot even be planned, the page says why, and leads back.
+/// `POST /ui/plan`: shows what a call would do.
+pub(crate) async fn plan(sent: Sent<Call>) -> Response {
+    let Sent { visit, form: call, .. } = &sent;
+    planned(visit, call, None).await
+}
+
+/// The plan of a call, after a problem with making it, if there was one.
+async fn planned(visit: &Visit, call: &Call, problem: Option<&Problem>) -> Response {
+    let (status, content) = match call.plan(visit).await {
+        Ok(plan) => (StatusCode::OK, confirmed_by(visit, call, &plan, problem)),
         Err(refused) => {
-            let main = html! {
-                (layout::problem(&refused))
-                p { a href=(call.back_address()) { "Back" } }
+            let status = if refused.status < 500 {
+                StatusCode::OK
+            } else {
+                refused.code()
             };
-            return match problem {
-                None if refused.status < 500 => Ok(Content::new("The change is refused", main)),
-                _ => Err(refused),
-            };
+            (status, refused_as(visit, call, &refused, problem).await)
         }
     };
+    let mut response = layout::page(visit, Ok(content));
+    *response.status_mut() = problem.map_or(status, Problem::code);
+    response
+}
+
+fn confirmed_by(visit: &Visit, call: &Call, plan: &Plan, problem: Option<&Problem>) -> Content {
     let title = if call.title.is_empty() { "Plan" } else { &call.title };
     let main = html! {
         h1 { (title) }
@@ -210,10 +249,22 @@ async fn planned(visit: &Visit, call: &Call, problem: Option<&Problem>) -> Resul
         p.faint { code { (call.method) " " (call.path) } }
         div.planned {
             div { (plan.show()) }
-            (confirmation(visit, call, &plan))
+            (confirmation(visit, call, plan))
         }
     };
-    Ok(Content::new(title, main))
+    Content::new(title, main)
+}
+
+/// A call that cannot even be planned: why, the text that somebody typed, and the way back.
+async fn refused_as(visit: &Visit, call: &Call, refused: &Problem, problem: Option<&Problem>) -> Content {
+    let another = problem.filter(|problem| problem.detail != refused.detail);
+    let main = html! {
+        @if let Some(problem) = another { (layout::problem(problem)) }
+        (layout::problem(refused))
+        (editor::again(visit, call, refused).await)
+        p { a href=(call.back_address()) { "Back" } }
+    };
+    Content::new("The change is refused", main)
 }
 
 /// The form that confirms a plan. What is dangerous must be typed.
@@ -259,46 +310,34 @@ fn confirmation(visit: &Visit, call: &Call, plan: &Plan) -> Markup {
 }
 
 /// `POST /ui/apply`: makes a call whose plan was confirmed.
-pub(crate) async fn apply(visit: Visit, Form(fields): Form<Vec<(String, String)>>) -> Response {
-    let object: serde_json::Map<String, Value> = fields.into_iter().map(|(name, value)| (name, value.into())).collect();
-    let object = Value::Object(object);
-    let (call, confirmed) = match (Call::deserialize(&object), Confirmed::deserialize(&object)) {
-        (Ok(call), Ok(confirmed)) => (call, confirmed),
-        _ => {
-            let problem = Problem::new(StatusCode::BAD_REQUEST, "the form names no call of the API");
-            return layout::page(&visit, Err(problem));
-        }
-    };
+pub(crate) async fn apply(sent: Sent<Applied>) -> Response {
+    let Sent { visit, form, .. } = &sent;
+    let Applied { call, confirmed } = form;
     if confirmed.plan.is_empty() {
         let problem = Problem::new(
             StatusCode::BAD_REQUEST,
             "a change is made from its plan: look at the plan first",
         );
-        return layout::page(&visit, Err(problem));
+        return layout::page(visit, Err(problem));
     }
-    match call.make(&visit, &confirmed).await {
-        Ok(answer) => {
+    match call.make(visit, confirmed).await {
+        Ok(headers) => {
             let back = call.back_address();
             let separator = if back.contains('?') { '&' } else { '?' };
-            let revision = answer
-                .number("x-revision")
-                .map_or(String::new(), |revision| revision.to_string());
+            let revision = headers.get("x-revision").and_then(|revision| revision.to_str().ok());
+            let revision = revision.unwrap_or_default();
             let mut response = Redirect::to(&format!("{back}{separator}done={revision}")).into_response();
             reply::protect(response.headers_mut());
             response
         }
-        Err(problem) => {
-            let content = planned(&visit, &call, Some(&problem)).await;
-            let mut response = layout::page(&visit, content);
-            *response.status_mut() = problem.code();
-            response
-        }
+        Err(problem) => planned(visit, call, Some(&problem)).await,
     }
 }
 
 /// `POST /ui/check`: the plan of a call in brief, for the editor, while somebody types.
-pub(crate) async fn check(visit: Visit, Form(call): Form<Call>) -> Response {
-    let markup = match call.plan(&visit, 5).await {
+pub(crate) async fn check(sent: Sent<Call>) -> Response {
+    let Sent { visit, form: call, .. } = &sent;
+    let markup = match call.brief_plan(visit).await {
         Ok(plan) => plan.brief(),
         Err(problem) => layout::problem(&problem),
     };

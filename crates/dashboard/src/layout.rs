@@ -61,7 +61,7 @@ pub(crate) fn page(visit: &Visit, content: Result<Content, Problem>) -> Response
                     }
                 }
                 div.who {
-                    span title=(format!("You are {}, {}", visit.who.id, visit.who.reach())) { (visit.who.id) " · " (visit.who.role) }
+                    span title=(format!("You are {}, {}", visit.who.id, visit.who.reach())) { (visit.who.name()) " · " (visit.who.role) }
                     @if session::token(&visit.headers).is_some() {
                         form method="post" action=(format!("{PREFIX}/logout")) { button.quiet type="submit" { "Sign out" } }
                     }

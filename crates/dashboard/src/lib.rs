@@ -6,6 +6,8 @@
 mod api;
 mod assets;
 mod call;
+mod editor;
+mod form;
 mod issuer;
 mod layout;
 mod oidc;

@@ -24,6 +24,13 @@ const VALUE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
+/// The parameters of which an empty value says something: without a version. Of the others, a form sends it for every field that is left empty.
+const MAY_BE_EMPTY: [&str; 1] = ["version"];
+
+fn is_given(name: &str, value: &str) -> bool {
+    MAY_BE_EMPTY.contains(&name) || !value.trim().is_empty()
+}
+
 /// A text as a value in a query string, or as a segment of a path.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, VALUE).to_string()
@@ -79,7 +86,7 @@ impl Query {
         let pairs = self
             .0
             .iter()
-            .filter(|(known, value)| known != name && !value.is_empty());
+            .filter(|(known, value)| known != name && is_given(known, value));
         Query(pairs.cloned().collect())
     }
 
@@ -88,7 +95,7 @@ impl Query {
         let pairs = self
             .0
             .iter()
-            .filter(|(name, value)| names.contains(&name.as_str()) && !value.trim().is_empty());
+            .filter(|(name, value)| names.contains(&name.as_str()) && is_given(name, value));
         Query(pairs.cloned().collect())
     }
 
@@ -124,5 +131,11 @@ mod tests {
         assert_eq!(Query::parse(Some(next.at("").trim_start_matches('?'))), next);
         assert_eq!(query.only(&["state"]).at("/status"), "/status?state=failing");
         assert_eq!(Query::default().at("/ui"), "/ui");
+        let without_version = Query::parse(Some("q=&reason=Stalled&version=")).with("state", "failing");
+        assert_eq!(without_version.at("/ui"), "/ui?reason=Stalled&version=&state=failing");
+        assert_eq!(
+            without_version.only(&["version", "q"]).at("/status"),
+            "/status?version="
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -12,9 +12,6 @@ use crate::api::Problem;
 use crate::layout::{self, Content};
 use crate::visit::Visit;
 use crate::{CALLBACK, PREFIX, Settings, Ui, assets, call, oidc, pages, reply, sign_in};
-
-/// The largest form: a document of the largest size, encoded.
-const MOST_FORM: usize = 4 << 20;
 
 /// Every page of the dashboard.
 pub fn router(settings: Settings) -> Router {
@@ -37,7 +34,7 @@ pub fn router(settings: Settings) -> Router {
         .route("/ui/guards", page(pages::documents::guards))
         .route("/ui/identities", page(pages::documents::identities))
         .route("/ui/stream", get(stream))
-        .route("/ui/login", get(sign_in::form).post(sign_in::submit))
+        .route("/ui/login", get(sign_in::show).post(sign_in::submit))
         .route("/ui/login/oidc", get(oidc::begin))
         .route(CALLBACK, get(oidc::finish))
         .route("/ui/logout", post(sign_in::sign_out))
@@ -48,10 +45,7 @@ pub fn router(settings: Settings) -> Router {
             .route("/ui/check", post(call::check))
             .route("/ui/apply", post(call::apply));
     }
-    router
-        .route("/ui/{*rest}", page(nothing_here))
-        .layer(DefaultBodyLimit::max(MOST_FORM))
-        .with_state(ui)
+    router.route("/ui/{*rest}", page(nothing_here)).with_state(ui)
 }
 
 /// A page that a function of the visit makes.

@@ -1,7 +1,5 @@
 //! Signing in with a token, and out. The module `oidc` signs in with an issuer.
 
-use axum::Form;
-use axum::extract::FromRequest;
 use axum::extract::{Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -13,10 +11,10 @@ use crate::api::{Client, Problem};
 use crate::query::Query;
 use crate::session::{self, Source};
 use crate::visit::Who;
-use crate::{PREFIX, Ui, layout, oidc, reply};
+use crate::{PREFIX, Ui, form, layout, oidc, reply};
 
 /// `GET /ui/login`
-pub(crate) async fn form(State(ui): State<Ui>, headers: HeaderMap, uri: axum::http::Uri) -> Response {
+pub(crate) async fn show(State(ui): State<Ui>, headers: HeaderMap, uri: axum::http::Uri) -> Response {
     let query = Query::parse(uri.query());
     let note = query.get("ended").map(|_| Note::Ended);
     let markup = page(&ui, query.get("next"), note.as_ref());
@@ -41,23 +39,20 @@ struct Filled {
 
 /// `POST /ui/login`
 pub(crate) async fn submit(State(ui): State<Ui>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    if Source::of(&ui, &parts.headers) == Source::Other {
+    let headers = request.headers().clone();
+    if Source::of(&ui, &headers) == Source::Other {
         let problem = Problem::new(
             StatusCode::FORBIDDEN,
             "the form was not sent from a page of this server (Origin)",
         );
-        return layout::bare_problem(&problem, &parts.headers);
+        return layout::bare_problem(&problem, &headers);
     }
     // The token of the form counts, whatever else the request has.
-    let client = Client::new(ui.api.clone(), &parts.headers, (ui.carry)(&parts.extensions));
-    let (headers, secure) = (parts.headers.clone(), session::is_secure(&ui, &parts.headers));
-    let filled = match Form::<Filled>::from_request(Request::from_parts(parts, body), &ui).await {
-        Ok(Form(filled)) => filled,
-        Err(_) => {
-            let problem = Problem::new(StatusCode::BAD_REQUEST, "the form has no field \"token\"");
-            return refused(&ui, &problem, None, &headers);
-        }
+    let client = Client::new(ui.api.clone(), &headers, (ui.carry)(request.extensions()));
+    let secure = session::is_secure(&ui, &headers);
+    let filled: Filled = match form::sign_in(request).await {
+        Ok(filled) => filled,
+        Err(problem) => return refused(&ui, &problem, None, &headers),
     };
     let next = Some(filled.next.as_str()).filter(|next| !next.is_empty());
     match check(client, filled.token.trim()).await {

@@ -23,9 +23,20 @@ pub(crate) struct Who {
     pub(crate) role: String,
     #[serde(default)]
     pub(crate) scope: Value,
+    /// The person, if an issuer says who it is.
+    #[serde(default)]
+    pub(crate) subject: Option<String>,
 }
 
 impl Who {
+    /// As the log names it: the identity, and the person if an issuer says who that is.
+    pub(crate) fn name(&self) -> String {
+        match &self.subject {
+            Some(subject) => format!("{}/{subject}", self.id),
+            None => self.id.clone(),
+        }
+    }
+
     pub(crate) fn may_read(&self) -> bool {
         READERS.contains(&self.role.as_str())
     }
@@ -56,13 +67,18 @@ impl Who {
 
     /// Whether it may approve waves of rollouts.
     pub(crate) fn may_approve(&self) -> bool {
-        self.scope.is_null() || self.scope["approve"] == true
+        self.is_unlimited() || self.scope["approve"] == true
     }
 
     /// Whether its scope, if it has one, has documents of a kind. Every scope has some clusters.
     fn reaches(&self, kind: &str) -> bool {
         let kinds = self.scope.get("kinds").and_then(Value::as_array);
-        self.scope.is_null() || kind == "clusters" || kinds.is_some_and(|kinds| kinds.iter().any(|known| known == kind))
+        self.is_unlimited() || kind == "clusters" || kinds.is_some_and(|kinds| kinds.iter().any(|known| known == kind))
+    }
+
+    /// Whether it may change everything: no scope limits it.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.scope.is_null()
     }
 
     pub(crate) fn is_admin(&self) -> bool {

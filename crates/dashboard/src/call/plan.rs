@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::parts::{cluster_link, count, document_address, grouped, value};
+use crate::parts::{ago, cluster_link, count, document_address, grouped, now, revision_link, value};
 
 /// What a dry run answers.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,6 +29,12 @@ pub(crate) struct Plan {
     pub(crate) demotions: Counted,
     #[serde(default)]
     warnings: Vec<Warning>,
+    #[serde(default)]
+    history: History,
+    #[serde(default)]
+    relabelled: Relabelled,
+    #[serde(default)]
+    profiles: Vec<Membership>,
 }
 
 /// A document that changes.
@@ -41,6 +47,52 @@ struct Changed {
     before: Value,
     #[serde(default)]
     after: Value,
+    /// Fields that go back to a value which they had before.
+    #[serde(default)]
+    reverts: Vec<Revert>,
+    #[serde(default)]
+    last_change: Option<LastChange>,
+}
+
+/// The change that set what is overwritten.
+#[derive(Clone, Debug, Deserialize)]
+struct LastChange {
+    revision: u64,
+    at: String,
+    actor: String,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Revert {
+    pointer: String,
+    #[serde(flatten)]
+    set_by: LastChange,
+}
+
+/// How much of the log is known.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct History {
+    #[serde(default)]
+    status: String,
+    through: Option<u64>,
+}
+
+/// Clusters whose labels or fields change.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Relabelled {
+    count: u64,
+    keys: Vec<String>,
+    clusters: Vec<String>,
+}
+
+/// A profile that clusters enter or leave.
+#[derive(Clone, Debug, Deserialize)]
+struct Membership {
+    profile: String,
+    entered: Counted,
+    left: Counted,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -77,6 +129,7 @@ struct FieldChange {
 
 #[derive(Clone, Debug, Deserialize)]
 struct Totals {
+    changes: u64,
     clusters: u64,
     by_environment: BTreeMap<String, u64>,
 }
@@ -94,6 +147,8 @@ struct Removals {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Counted {
     pub(crate) count: u64,
+    #[serde(default)]
+    clusters: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -101,6 +156,9 @@ struct Guard {
     id: String,
     #[serde(default)]
     reason: Option<String>,
+    /// What it limits: changes, or removals.
+    #[serde(default)]
+    of: String,
     #[serde(default)]
     limit: Value,
     #[serde(default)]
@@ -124,6 +182,8 @@ struct Wave {
     affected: u64,
     #[serde(default)]
     removals: u64,
+    #[serde(default)]
+    guards: Vec<Guard>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -133,7 +193,7 @@ struct Warning {
     detail: String,
 }
 
-/// The most documents, warnings and losing clusters that are shown.
+/// The most warnings, and the most names of clusters in one sentence, that are shown.
 const MOST: usize = 50;
 /// The most lines of two documents that are compared, and how long that may take: the rest is shown as replaced.
 const MOST_LINES: usize = 20_000;
@@ -141,7 +201,7 @@ const DIFF_TIME: Duration = Duration::from_millis(100);
 
 impl Plan {
     pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.totals.changes == 0
     }
 
     /// The guards that refuse it.
@@ -157,7 +217,7 @@ impl Plan {
 
     /// The plan in one line.
     fn sentence(&self) -> String {
-        let documents = count(self.changes.len() as u64, "document");
+        let documents = count(self.totals.changes, "document");
         match self.totals.clusters {
             0 => format!("Changes {documents}. What clusters get stays the same."),
             clusters => {
@@ -200,12 +260,14 @@ impl Plan {
     pub(crate) fn details(&self) -> Markup {
         html! {
             (self.dangers())
+            (self.effects_on_labels())
+            (self.history.show())
             @for rollout in &self.rollouts { (rollout.show()) }
-            @if !self.changes.is_empty() {
+            @if !self.is_empty() {
                 section aria-labelledby="documents" {
                     h2 #documents { "Documents" }
-                    @for changed in self.changes.iter().take(MOST) { (changed.show()) }
-                    @if self.changes.len() > MOST { p.faint { "and " (grouped((self.changes.len() - MOST) as u64)) " more" } }
+                    @for changed in &self.changes { (changed.show()) }
+                    (more(self.totals.changes, self.changes.len()))
                 }
             }
             @if !self.clusters.is_empty() { (self.show_clusters()) }
@@ -220,8 +282,7 @@ impl Plan {
                     p {
                         strong { (count(self.removals.count, "cluster")) (if self.removals.count == 1 { " loses" } else { " lose" }) " something, and Flux deletes it there" }
                         @if let Some(budget) = self.removals.budget { " (budget: " (budget) ", used lately: " (self.removals.window) ")" } ": "
-                        @for (n, id) in self.removals.clusters.iter().take(MOST).enumerate() { @if n > 0 { ", " } (cluster_link(id)) }
-                        @if self.removals.clusters.len() > MOST { " and " (grouped((self.removals.clusters.len() - MOST) as u64)) " more" } "."
+                        (named(&self.removals.clusters, self.removals.count)) "."
                     }
                 }
             }
@@ -229,12 +290,12 @@ impl Plan {
                 p.guard.exceeded[guard.exceeded] {
                     @if guard.exceeded { "The guard " } @else { "In force, and not exceeded: the guard " }
                     a href=(document_address("guards", &guard.id)) { (guard.id) }
-                    @if guard.exceeded { " refuses this" } ": limit " (value(&guard.limit)) ", this change " (value(&guard.count))
+                    @if guard.exceeded { " refuses this" } ": limit " (value(&guard.limit)) " " (guard.of) ", this change " (value(&guard.count))
                     @if let Some(reason) = &guard.reason { " (" (reason) ")" }
                 }
             }
             @if self.demotions.count > 0 {
-                p.danger { strong { (count(self.demotions.count, "cluster")) (if self.demotions.count == 1 { " leaves" } else { " leave" }) " a promoted wave" } ": the old content is back there." }
+                p.danger { strong { (count(self.demotions.count, "cluster")) (if self.demotions.count == 1 { " leaves" } else { " leave" }) " a promoted wave" } ": the old content is back there: " (named(&self.demotions.clusters, self.demotions.count)) "." }
             }
             @if !self.warnings.is_empty() {
                 ul.warnings {
@@ -246,8 +307,31 @@ impl Plan {
         }
     }
 
+    /// What follows from changed labels.
+    fn effects_on_labels(&self) -> Markup {
+        let (relabelled, keys) = (&self.relabelled, self.relabelled.keys.join(", "));
+        html! {
+            @if relabelled.count > 0 {
+                p {
+                    "Labels or fields of " (count(relabelled.count, "cluster")) " change (" (keys) "), by which selectors choose: "
+                    (named(&relabelled.clusters, relabelled.count)) "."
+                }
+            }
+            @for membership in &self.profiles {
+                @for (clusters, verb) in [(&membership.entered, "enter"), (&membership.left, "leave")] {
+                    @if clusters.count > 0 {
+                        p {
+                            (count(clusters.count, "cluster")) " " (verb) @if clusters.count == 1 { "s" } " the profile "
+                            a href=(document_address("profiles", &membership.profile)) { (membership.profile) } ": "
+                            (named(&clusters.clusters, clusters.count)) "."
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn show_clusters(&self) -> Markup {
-        let shown = self.clusters.len() as u64;
         html! {
             section aria-labelledby="clusters" {
                 h2 #clusters { "Clusters" }
@@ -266,10 +350,49 @@ impl Plan {
                         }
                     }
                 }
-                @if self.totals.clusters > shown { p.faint { "and " (grouped(self.totals.clusters - shown)) " more" } }
+                (more(self.totals.clusters, self.clusters.len()))
             }
         }
     }
+}
+
+/// Some clusters by name, and how many there are besides.
+fn named(clusters: &[String], total: u64) -> Markup {
+    let shown = &clusters[..clusters.len().min(MOST)];
+    let more = total.saturating_sub(shown.len() as u64);
+    html! {
+        @for (n, id) in shown.iter().enumerate() { @if n > 0 { ", " } (cluster_link(id)) }
+        @if more > 0 { (if shown.is_empty() { "" } else { " and " }) (grouped(more)) " more" }
+    }
+}
+
+impl History {
+    /// Says if what is overwritten is not known in full. A difference of revisions says nothing about it.
+    fn show(&self) -> Markup {
+        let through = self.through.unwrap_or_default();
+        let missing = match self.status.as_str() {
+            "compacted" => format!("the log no longer has revisions up to {through}"),
+            "partial" => "there were too many earlier changes to compare all".to_owned(),
+            "unavailable" => "the log cannot be read now".to_owned(),
+            _ => return html! {},
+        };
+        html! { p.faint { "Not everything that this overwrites is shown: " (missing) "." } }
+    }
+}
+
+impl LastChange {
+    fn show(&self, now: &str) -> Markup {
+        html! {
+            "revision " (revision_link(self.revision)) " by " (self.actor) ", " (ago(now, Some(&self.at))) " ago"
+            @if let Some(reason) = &self.reason { ": " (reason) }
+        }
+    }
+}
+
+/// How many there are beyond those that are shown.
+fn more(total: u64, shown: usize) -> Markup {
+    let more = total.saturating_sub(shown as u64);
+    html! { @if more > 0 { p.faint { "and " (grouped(more)) " more" } } }
 }
 
 impl Changed {
@@ -278,8 +401,25 @@ impl Changed {
             details.change open {
                 summary { span.action.(self.action) { (self.action) } " " strong { (self.kind) "/" (self.id) } }
                 (document_diff(&self.before, &self.after))
+                (self.overwritten())
                 @if self.action == "update" { p { a href=(document_address(&self.kind, &self.id)) { "The document as it is now" } } }
             }
+        }
+    }
+}
+
+impl Changed {
+    /// Who changed it last, and which fields go back.
+    fn overwritten(&self) -> Markup {
+        let now = now();
+        html! {
+            @for revert in &self.reverts {
+                p {
+                    @if revert.pointer.is_empty() { "Takes back its deletion, " } @else { "Takes back " code { (revert.pointer) } ", set in " }
+                    (revert.set_by.show(&now))
+                }
+            }
+            @if let Some(last) = &self.last_change { p.faint { "Changed last in " (last.show(&now)) } }
         }
     }
 }
@@ -304,13 +444,25 @@ impl InputChanges {
     }
 }
 
+impl Guard {
+    /// What it says about one wave.
+    fn in_wave(&self) -> Markup {
+        html! {
+            div.failing[self.exceeded] {
+                a href=(document_address("guards", &self.id)) { (self.id) } ": " (value(&self.count)) " of " (value(&self.limit)) " " (self.of)
+                @if self.exceeded { ", holds the wave" }
+            }
+        }
+    }
+}
+
 impl RolloutPlan {
     fn show(&self) -> Markup {
         html! {
             section {
                 h2 { "Waves of " (self.id) }
                 table {
-                    thead { tr { th scope="col" { "Wave" } th.number scope="col" { "Members" } th.number scope="col" { "Change" } th.number scope="col" { "Lose something" } th scope="col" { "Approval" } } }
+                    thead { tr { th scope="col" { "Wave" } th.number scope="col" { "Members" } th.number scope="col" { "Change" } th.number scope="col" { "Lose something" } th scope="col" { "Approval" } th scope="col" { "Guards" } } }
                     tbody {
                         @for wave in &self.waves {
                             tr {
@@ -319,6 +471,10 @@ impl RolloutPlan {
                                 td.number { (grouped(wave.affected)) }
                                 td.number { (grouped(wave.removals)) }
                                 td { @if wave.approve { "needed" } @else { "–" } }
+                                td {
+                                    @if wave.guards.is_empty() { "–" }
+                                    @for guard in &wave.guards { (guard.in_wave()) }
+                                }
                             }
                         }
                     }
@@ -329,7 +485,7 @@ impl RolloutPlan {
 }
 
 /// The difference of two documents, as lines of YAML. Null stands for a document that does not exist.
-fn document_diff(before: &Value, after: &Value) -> Markup {
+pub(crate) fn document_diff(before: &Value, after: &Value) -> Markup {
     let text = |value: &Value| match value {
         Value::Null => String::new(),
         value => fleet::yaml::write(value),

@@ -11,13 +11,14 @@ use crate::api::Problem;
 use crate::call::{self, Call};
 use crate::layout::Content;
 use crate::pages::revisions::of_document;
-use crate::parts::{STATES, ago, document_address, plan_button, revision_link, state, value};
+use crate::parts::{STATES, ago, document_address, grouped, plan_button, revision_link, state, value};
 use crate::query::{Query, encoded};
 use crate::visit::Visit;
 
 /// The views of a cluster, with their names.
-const TABS: [(&str, &str); 5] = [
+const TABS: [(&str, &str); 6] = [
     ("state", "State"),
+    ("events", "Events"),
     ("inputs", "Inputs"),
     ("objects", "Objects"),
     ("document", "Document"),
@@ -76,6 +77,25 @@ struct Observation {
     at: String,
 }
 
+/// How many events, and how many other objects that fail, a page lists.
+const EVENTS: u64 = 200;
+const OBJECTS: usize = 100;
+
+/// `GET /clusters/{id}/status?events=N`
+#[derive(Debug, Deserialize)]
+struct Events {
+    at: String,
+    events: Vec<Event>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Event {
+    input: Option<String>,
+    health: String,
+    #[serde(flatten)]
+    seen: Observation,
+}
+
 #[derive(Debug, Deserialize)]
 struct Explained {
     profiles: Vec<String>,
@@ -115,6 +135,7 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
         .filter(|tab| TABS.iter().any(|(name, _)| name == tab))
         .unwrap_or("state");
     let shown = match tab {
+        "events" => events(&visit, &path).await?,
         "inputs" => inputs(&visit, &path).await?,
         "objects" => objects(&visit, &path).await,
         "document" => html! { pre tabindex="0" { (fleet::yaml::write(&document)) } },
@@ -210,11 +231,12 @@ fn evidence(status: &Status) -> Markup {
                 table {
                     thead { tr { th scope="col" { "Object" } th scope="col" { "Reason" } th scope="col" { "Message" } th scope="col" { "Seen" } } }
                     tbody {
-                        @for seen in &status.objects {
+                        @for seen in status.objects.iter().take(OBJECTS) {
                             tr { th scope="row" { (seen.object) } td { (seen.reason) } td { (seen.message) } td { (ago(&status.at, Some(&seen.at))) " ago, " (seen.evidence) } }
                         }
                     }
                 }
+                @if status.objects.len() > OBJECTS { p.faint { "and " (grouped((status.objects.len() - OBJECTS) as u64)) " more" } }
             }
         }
     }
@@ -254,6 +276,36 @@ fn input_row(input: &InputStatus, now: &str) -> Markup {
                     "by " (input.evidence) @if input.at.is_some() { ", " (ago(now, input.at.as_deref())) " ago" }
                 }
             }
+        }
+    }
+}
+
+/// What its events and reports said last of each object, the newest first.
+async fn events(visit: &Visit, path: &str) -> Result<Markup, Problem> {
+    let found: Events = visit.client.get(&format!("{path}/status?events={EVENTS}")).await?;
+    Ok(html! {
+        @if found.events.is_empty() {
+            p { "No event and no report was received from it, or none is kept." }
+        } @else {
+            table {
+                caption.hidden { "What events and reports said last of each object" }
+                thead { tr { th scope="col" { "When" } th scope="col" { "Object" } th scope="col" { "Input" } th scope="col" { "It is" } th scope="col" { "What was said" } } }
+                tbody { @for event in &found.events { (event_row(event, &found.at)) } }
+            }
+            @if found.events.len() as u64 == EVENTS { p.faint { "The newest " (EVENTS) "." } }
+        }
+    })
+}
+
+fn event_row(event: &Event, now: &str) -> Markup {
+    let seen = &event.seen;
+    html! {
+        tr {
+            td { (ago(now, Some(&seen.at))) " ago, " (seen.evidence) }
+            th scope="row" { (seen.object) }
+            td { @match &event.input { Some(input) => { (input) }, None => { span.faint { "–" } } } }
+            td { (event.health) }
+            td.message { @if !seen.reason.is_empty() { strong { (seen.reason) } " " } (seen.message) }
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::PREFIX;
 use crate::api::Problem;
 use crate::call::{self, Call};
+use crate::editor::editor;
 use crate::layout::Content;
 use crate::pages::revisions::of_document;
 use crate::parts::{cluster_address, count, pager, plan_button, value};
@@ -45,7 +46,7 @@ pub(crate) async fn kinds(visit: Visit) -> Result<Content, Problem> {
     let main = html! {
         h1 { "Documents" }
         (call::done(&visit))
-        table {
+        div #kinds data-live { table {
             thead { tr { th scope="col" { "Kind" } th scope="col" { "What it is" } th scope="col" { "Its definition" } } }
             tbody {
                 @for kind in &kinds {
@@ -61,7 +62,7 @@ pub(crate) async fn kinds(visit: Visit) -> Result<Content, Problem> {
                     }
                 }
             }
-        }
+        } }
         @if visit.may_change("kinds") { p.faint { "A new kind is made with " code { "flux-resourceset-cli kind apply -f FILE" } "." } }
     };
     Ok(Content::new("Documents", main))
@@ -125,22 +126,9 @@ async fn listed(visit: &Visit, kind: &str, about: &str) -> Result<Content, Probl
         h1 { (kind) }
         (call::done(visit))
         @if !about.is_empty() { p.faint { (about) } }
-        p { (count(total, "document")) "." }
-        @if documents.is_empty() {
-            p { "There are none." }
-        } @else {
-            table {
-                thead { tr { th scope="col" { "Id" } th scope="col" { "Fields" } } }
-                tbody {
-                    @for document in &documents {
-                        @let id = document["id"].as_str().unwrap_or_default();
-                        tr {
-                            th scope="row" { a href=(format!("{PREFIX}/documents/{}/{}", encoded(kind), encoded(id))) { (id) } }
-                            td { (fields(document)) }
-                        }
-                    }
-                }
-            }
+        div #documents data-live {
+            p { (count(total, "document")) "." }
+            @if documents.is_empty() { p { "There are none." } } @else { (table(kind, &documents)) }
             (pager(&visit.query.without("done"), visit.path(), offset, LISTED, total))
         }
         @if visit.may_change(kind) { (new_document(kind, "id: \n", visit.path())) }
@@ -148,16 +136,33 @@ async fn listed(visit: &Visit, kind: &str, about: &str) -> Result<Content, Probl
     Ok(Content::new(kind, main))
 }
 
+fn table(kind: &str, documents: &[Value]) -> Markup {
+    html! {
+        table {
+            thead { tr { th scope="col" { "Id" } th scope="col" { "Fields" } } }
+            tbody {
+                @for document in documents {
+                    @let id = document["id"].as_str().unwrap_or_default();
+                    tr {
+                        th scope="row" { a href=(format!("{PREFIX}/documents/{}/{}", encoded(kind), encoded(id))) { (id) } }
+                        td { (fields(document)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A form for a new document, which starts with an example.
 pub(crate) fn new_document(kind: &str, example: &str, back: &str) -> Markup {
     html! {
         h2 { "New" }
         @if kind != "identities" { p { a href=(format!("{PREFIX}/documents/kinds/{}", encoded(kind))) { "The fields of " (kind) } } }
-        (editor(&Editor {
-            call: Call::new(format!("New document of {kind}"), "POST", format!("/{}", encoded(kind))).back(back),
-            text: example,
-            label: "The new document, as YAML",
-        }))
+        (editor(
+            &Call::new(format!("New document of {kind}"), "POST", format!("/{}", encoded(kind))).back(back),
+            example,
+            "The new document, as YAML",
+        ))
     }
 }
 
@@ -186,7 +191,6 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
     let path = format!("/{}/{}", encoded(kind), encoded(id));
     let answer = visit.client.answer(&path).await?;
     let document: Value = answer.json()?;
-    let etag = answer.headers.get("etag").and_then(|etag| etag.to_str().ok());
     let history = of_document(&visit, kind, id).await;
     let text = fleet::yaml::write(&document);
     let title = format!("{kind}/{id}");
@@ -206,20 +210,19 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
         h1 { (title) }
         (call::done(&visit))
         @if may_change {
-            (editor(&Editor {
-                call: Call::new(format!("Change {title}"), "PUT", &path).if_match(etag).back(visit.path()),
-                text: &text,
-                label: "The document, as YAML",
-            }))
-            div.buttons {
-                (plan_button(delete, "dangerous", &Call::new(format!("Delete {title}"), "DELETE", deletion).if_match(etag).back(&list)))
-            }
+            // The text is that of one version. A deletion is of the document that its plan shows.
+            (editor(
+                &Call::new(format!("Change {title}"), "PUT", &path).if_match(answer.etag().as_deref()).back(visit.path()),
+                &text,
+                "The document, as YAML",
+            ))
+            div.buttons { (plan_button(delete, "dangerous", &Call::new(format!("Delete {title}"), "DELETE", deletion).back(&list))) }
         } @else {
             @if visit.may_change(kind) { p.faint { "You are " (visit.who.reach()) ": this one is outside your scope." } }
-            pre tabindex="0" { (text) }
+            div #document data-live { pre tabindex="0" { (text) } }
         }
-        @if kind == "identities" { (tokens(&visit, id, &document)) }
-        (history)
+        @if kind == "identities" { div #issued data-live { (tokens(&visit, id, &document)) } }
+        div #changes data-live { (history) }
     };
     Ok(Content::new(title, main))
 }
@@ -253,29 +256,6 @@ fn tokens(visit: &Visit, identity: &str, document: &Value) -> Markup {
                         }
                     }
                 }
-            }
-        }
-    }
-}
-
-/// What an editor starts with.
-struct Editor<'a> {
-    call: Call,
-    text: &'a str,
-    label: &'a str,
-}
-
-/// The one editor: the text is the body of a call, which is checked while somebody types, and planned before it is made.
-fn editor(editor: &Editor<'_>) -> Markup {
-    let call = editor.call.clone().yaml("");
-    html! {
-        form.editor method="post" action=(format!("{PREFIX}/plan")) data-check="check" {
-            (call.fields())
-            label for="body" { (editor.label) }
-            textarea #body name="body" spellcheck="false" autocomplete="off" rows=(editor.text.lines().count().clamp(8, 40)) { (editor.text) }
-            div.answer {
-                button.primary type="submit" { "Show the plan" }
-                div #check role="status" aria-live="polite" { p.faint { "What you type is checked by a dry run. Nothing is changed before you confirm the plan." } }
             }
         }
     }

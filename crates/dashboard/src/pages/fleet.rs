@@ -53,6 +53,9 @@ struct Seen {
     message: Option<String>,
 }
 
+/// The most groups of a map.
+const GROUPS: usize = 200;
+
 /// What needs somebody.
 const NOT_WELL: &str = "failing,silent,never,behind";
 
@@ -98,7 +101,8 @@ impl Labels {
 
     /// The labels that a map can be grouped by.
     fn keys(&self) -> impl Iterator<Item = &str> {
-        let few = self.labels.iter().filter(|label| label.more == 0);
+        let few = self.labels.iter();
+        let few = few.filter(|label| label.values.len() + label.more <= GROUPS);
         few.map(|label| label.key.as_str())
     }
 }
@@ -179,7 +183,7 @@ fn narrowing(query: &Query) -> Markup {
             p.narrowed {
                 @match (component, query.get("reason")) {
                     (Some(component), Some(reason)) => {
-                        "Clusters on which " strong { (component) @if let Some(version) = query.get("version") { " " (version) } } " fails with " strong { (reason) } "."
+                        "Clusters on which " strong { (component) @if let Some(version) = query.get("version") { " " (version) } @else if query.exact("version").is_some() { " without a version" } } " fails with " strong { (reason) } "."
                     },
                     (None, Some(reason)) => { "Clusters on which something fails with " strong { (reason) } "." },
                     (Some(component), None) => { "The states of " strong { (component) } " on the clusters that have it." },
@@ -212,7 +216,7 @@ fn search(query: &Query, labels: &Labels, by: &str) -> Markup {
                 @for key in labels.keys().filter(|key| *key != "environment") { option value=(key) selected[by == key] { (key) } }
             }
             @for name in NARROWED {
-                @if let Some(value) = query.get(name) { input type="hidden" name=(name) value=(value); }
+                @if let Some(value) = query.exact(name) { input type="hidden" name=(name) value=(value); }
             }
             button type="submit" { "Show" }
         }
@@ -286,6 +290,7 @@ fn map_place(query: &Query, by: &str, status: &Status) -> Markup {
                     p #map-name .map-name aria-live="polite" {}
                 }
                 noscript { p.faint { "The map is drawn by a script. The table of environments has the same counts." } }
+                p #map-problem .error role="alert" {}
                 div #map .panel data-source=(source) data-total=(total) {}
                 ul.legend aria-label="Colours of the map" { @for (name, _) in STATES { li.(name) { (name) } } }
             }
@@ -379,6 +384,16 @@ pub(crate) async fn cluster_of_map(visit: Visit) -> Response {
             response
         }
         Ok(found) => json(&visit, serde_json::json!({"id": found.id}).to_string().into_bytes()),
+        // Somebody clicked a cell: a page says why it leads nowhere.
+        Err(problem) if visit.query.get("open").is_some() => {
+            let main = html! {
+                (crate::layout::problem(&problem))
+                p { a href=(visit.query.only(&["by"]).at(PREFIX)) { "Back to the map" } }
+            };
+            let mut response = crate::layout::page(&visit, Ok(Content::new(problem.title.clone(), main)));
+            *response.status_mut() = problem.code();
+            response
+        }
         Err(problem) => failed(&problem),
     }
 }

@@ -13,6 +13,9 @@ use crate::parts::{ago, cluster_link, count, grouped, is_selector, now, search_f
 use crate::query::Query;
 use crate::visit::Visit;
 
+/// How many causes are shown, and how many of those that only one cluster has.
+const CAUSES: u64 = 100;
+const OWN: u64 = 3;
 /// How many silent clusters are asked for, and how many of an environment are named.
 const NAMED: u64 = 200;
 const EXAMPLES: usize = 10;
@@ -20,6 +23,21 @@ const EXAMPLES: usize = 10;
 #[derive(Debug, Deserialize)]
 struct Causes {
     causes: Vec<Cause>,
+    total: u64,
+    own: Own,
+}
+
+/// The causes of single clusters that are left out.
+#[derive(Debug, Deserialize)]
+struct Own {
+    causes: u64,
+    clusters: Vec<Owner>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Owner {
+    id: String,
+    causes: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -31,6 +49,7 @@ struct Cause {
     clusters: u64,
     examples: Vec<String>,
     since: String,
+    joined: String,
     message: String,
 }
 
@@ -46,7 +65,7 @@ impl Cause {
         parts.collect::<Vec<_>>().join(" ")
     }
 
-    /// The list of the clusters that have it.
+    /// The list of the clusters that have it. A cause without a version has an empty one, as others have theirs.
     fn address(&self, narrowed: &Query) -> String {
         let parameters = [
             ("component", self.component.as_deref()),
@@ -54,9 +73,7 @@ impl Cause {
             ("reason", Some(self.reason.as_str())),
             ("version", Some(self.version.as_str())),
         ];
-        let given = parameters
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+        let given = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
         given
             .fold(narrowed.clone(), |query, (name, value)| query.with(name, value))
             .at(PREFIX)
@@ -84,7 +101,8 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
     // The same selector on the page of the fleet.
     let links = selector.map_or(Query::default(), |text| Query::default().with("q", text));
     let narrowed = selector.map_or(Query::default(), |text| Query::default().with("selector", text));
-    let found: Result<Causes, Problem> = visit.client.get(&narrowed.at("/status/causes")).await;
+    let wanted = narrowed.with_number("limit", CAUSES).with_number("own", OWN);
+    let found: Result<Causes, Problem> = visit.client.get(&wanted.at("/status/causes")).await;
     let labels = Labels::of(&visit).await;
     let search = html! {
         form.search method="get" action=(format!("{PREFIX}/problems")) role="search" {
@@ -100,7 +118,7 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
         }
         Err(problem) => return Err(problem),
     };
-    found.causes.sort_by(|one, other| other.since.cmp(&one.since));
+    found.causes.sort_by(|one, other| other.joined.cmp(&one.joined));
     let unheard = narrowed.with("state", "silent,never").with_number("limit", NAMED);
     let unheard: Unheard = visit.client.get(&unheard.at("/status")).await?;
     let main = html! {
@@ -113,32 +131,49 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
             @if found.causes.is_empty() && unheard.total == 0 {
                 p.ok { "Nothing fails, and nobody is silent." }
             }
-            (failing(&found.causes, &links))
+            (failing(&found, &links))
             (silent(&unheard, &links))
         }
     };
     Ok(Content::new("Problems", main))
 }
 
-fn failing(causes: &[Cause], links: &Query) -> Markup {
+fn failing(found: &Causes, links: &Query) -> Markup {
     let now = now();
+    let more = found
+        .total
+        .saturating_sub(found.causes.len() as u64)
+        .saturating_sub(found.own.causes);
     html! {
-        @if !causes.is_empty() {
+        @if !found.causes.is_empty() {
             section aria-labelledby="failing" {
                 h2 #failing { "Failing, the newest first" }
-                @for cause in causes {
+                @for cause in &found.causes {
                     article.cause {
                         h3 { span.state.failing { (cause.title()) } " on " a href=(cause.address(links)) { (count(cause.clusters, "cluster")) } }
                         p { (cause.message) }
                         p.faint {
-                            "for " (ago(&now, Some(&cause.since))) ": "
+                            "for " (ago(&now, Some(&cause.since)))
+                            @if cause.clusters > 1 { ", on the last of them for " (ago(&now, Some(&cause.joined))) }
+                            ": "
                             @for (n, id) in cause.examples.iter().enumerate() { @if n > 0 { ", " } (cluster_link(id)) }
                             @if cause.clusters > cause.examples.len() as u64 { " and " (grouped(cause.clusters - cause.examples.len() as u64)) " more" }
                         }
                     }
                 }
+                (left_out(&found.own, more))
             }
         }
+    }
+}
+
+/// What is not shown one by one.
+fn left_out(own: &Own, more: u64) -> Markup {
+    html! {
+        @for owner in &own.clusters {
+            p.faint { (count(owner.causes, "more cause")) " on " (cluster_link(&owner.id)) " only" }
+        }
+        @if more > 0 { p.faint { "and " (count(more, "more cause")) ", each on fewer clusters" } }
     }
 }
 

@@ -19,6 +19,9 @@ use crate::visit::Visit;
 const LISTED: u64 = 50;
 /// How many changes of a document its page lists.
 const CHANGES: u64 = 20;
+/// How many of the documents of a difference a page lists, and how many if they are too large for a page. And how many clusters.
+const DIFFERENCES: [u64; 3] = [50, 5, 0];
+const DIFFERENT: u64 = 50;
 /// How many clusters that are missing a page lists.
 const MISSING: u64 = 20;
 
@@ -177,21 +180,20 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
         .ok_or_else(missing)?;
     let path = format!("/revisions/{number}/status?limit={MISSING}");
     let progress: Result<Progress, Problem> = visit.client.get(&path).await;
-    let path = format!("/diff?from={}&to={number}&limit=50", number.saturating_sub(1));
-    let difference: Option<Result<Plan, Problem>> = match visit.is_again() {
+    let difference = match visit.is_again() {
         true => None,
-        false => Some(visit.client.get(&path).await),
+        false => Some(difference(&visit, number).await),
     };
     let main = html! {
         h1 { "Revision " (number) }
         (call::done(&visit))
-        dl.facts {
+        div #facts data-live { dl.facts {
             div { dt { "When" } dd { (ago(&now(), Some(&revision.at))) " ago" } }
             div { dt { "Who" } dd { (revision.actor) } }
             div { dt { "Why" } dd { (revision.reason.as_deref().unwrap_or("–")) } }
             div { dt { "What" } dd { (revision.summary()) (revision.marks()) } }
-        }
-        @if visit.may_write() { (ways_back(&visit, &revision)) }
+        } }
+        @if visit.may_write() { div #back data-live { (ways_back(&visit, &revision)) } }
         div #progress data-live { (came_of_it(&progress)) }
         @match &difference {
             None => {},
@@ -200,6 +202,20 @@ pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
         }
     };
     Ok(Content::new(format!("Revision {number}"), main))
+}
+
+/// What a revision changed.
+async fn difference(visit: &Visit, number: u64) -> Result<Plan, Problem> {
+    let before = number.saturating_sub(1);
+    let mut found = Err(Problem::default());
+    for listed in DIFFERENCES {
+        let path = format!("/diff?from={before}&to={number}&limit={DIFFERENT}&changes={listed}");
+        found = visit.client.get(&path).await;
+        if !found.as_ref().is_err_and(Problem::is_of_size) {
+            break;
+        }
+    }
+    found
 }
 
 fn ways_back(visit: &Visit, revision: &Revision) -> Markup {
@@ -214,7 +230,10 @@ fn ways_back(visit: &Visit, revision: &Revision) -> Markup {
             @if revision.undone_by.is_some() {
                 (plan_button("Redo it…", "", &call(format!("Redo revision {number}"), json!({"redo": number}))))
             }
-            (plan_button("Roll the whole fleet back to here…", "dangerous", &call(format!("Roll back to revision {number}"), json!({"revision": number}))))
+            // It would change what is outside any scope.
+            @if visit.who.is_unlimited() {
+                (plan_button("Roll the whole fleet back to here…", "dangerous", &call(format!("Roll back to revision {number}"), json!({"revision": number}))))
+            }
         }
     }
 }

@@ -10,13 +10,14 @@ use crate::call::{self, Call};
 use crate::layout::Content;
 use crate::pages::documents::new_document;
 use crate::pages::revisions::of_document;
-use crate::parts::{ago, count, document_address, grouped, plan_button, value};
+use crate::parts::{ago, count, document_address, grouped, pager, plan_button, value};
 use crate::query::{Query, encoded};
 use crate::visit::Visit;
 
 const ADDRESS: &str = "/ui/rollouts";
-/// The most rollouts whose waves the list shows.
-const LISTED: usize = 20;
+/// The most rollouts whose waves the list shows, and how many of those that are over a page has.
+const LISTED: u64 = 20;
+const OVER: u64 = 50;
 
 /// `GET /rollouts/{id}/status`
 #[derive(Debug, Deserialize)]
@@ -131,11 +132,11 @@ impl Action {
 }
 
 pub(crate) async fn list(visit: Visit) -> Result<Content, Problem> {
-    let documents: Vec<Value> = visit.client.get("/rollouts").await?;
-    let is_over = |document: &Value| matches!(document["state"].as_str(), Some("completed" | "aborted"));
-    let (over, running): (Vec<&Value>, Vec<&Value>) = documents.iter().partition(|document| is_over(document));
+    let offset = visit.query.number("offset").unwrap_or_default();
+    let (running, under_way) = some(&visit, true, LISTED, 0).await?;
+    let (over, ended) = some(&visit, false, OVER, offset).await?;
     let mut shown = Vec::new();
-    for document in running.iter().take(LISTED) {
+    for document in &running {
         let id = document["id"].as_str().unwrap_or_default();
         let status: Result<Status, Problem> = visit.client.get(&format!("/rollouts/{}/status", encoded(id))).await;
         shown.push((id, document, status));
@@ -152,15 +153,25 @@ pub(crate) async fn list(visit: Visit) -> Result<Content, Problem> {
                     @match status { Ok(status) => { (standing(status)) (waves(status)) }, Err(problem) => { (crate::layout::problem(problem)) } }
                 }
             }
-            @if running.len() > LISTED { p.faint { "and " (running.len() - LISTED) " more" } }
-            @if !over.is_empty() {
+            @if under_way > LISTED { p.faint { "and " (grouped(under_way - LISTED)) " more" } }
+            @if ended > 0 {
                 h2 { "Over" }
                 ul { @for document in &over { @let id = document["id"].as_str().unwrap_or_default(); li { a href=(format!("{ADDRESS}/{}", encoded(id))) { (id) } " " (document["state"].as_str().unwrap_or_default()) } } }
+                (pager(&visit.query.without("done"), ADDRESS, offset, OVER, ended))
             }
         }
         @if visit.may_change("rollouts") { (new_document("rollouts", EXAMPLE, visit.path())) }
     };
     Ok(Content::new("Rollouts", main))
+}
+
+/// Rollouts that are under way, or over: a page of them, and how many there are.
+async fn some(visit: &Visit, active: bool, limit: u64, offset: u64) -> Result<(Vec<Value>, u64), Problem> {
+    let path = format!("/rollouts?active={active}&limit={limit}&offset={offset}");
+    let answer = visit.client.answer(&path).await?;
+    let documents: Vec<Value> = answer.json()?;
+    let total = answer.number("x-total-count").unwrap_or(documents.len() as u64);
+    Ok((documents, total))
 }
 
 /// What a new rollout starts with.
@@ -186,16 +197,13 @@ gate:
 pub(crate) async fn show(visit: Visit) -> Result<Content, Problem> {
     let id = visit.parameter("id").to_owned();
     let path = format!("/rollouts/{}", encoded(&id));
-    let answer = visit.client.answer(&path).await?;
-    let document: Value = answer.json()?;
-    let etag = answer.headers.get("etag").and_then(|etag| etag.to_str().ok());
+    let document: Value = visit.client.get(&path).await?;
     let status: Status = visit.client.get(&format!("{path}/status")).await?;
     let history = of_document(&visit, "rollouts", &id).await;
     let action = |action: &Action| {
         let title = format!("{} {id}", capitalised(action.name));
         Call::new(title, "POST", format!("{path}/{}", action.name))
             .json(&action.body(&status))
-            .if_match(etag)
             .back(visit.path())
     };
     // Each action is judged by what the rollout changes in the end.

@@ -187,3 +187,63 @@ fn a_guard_refuses_until_an_admin_overrides_it() {
         page.see_in("#revisions", "overrode freeze").await;
     });
 }
+
+#[test]
+fn profiles_guards_and_identities_are_made_changed_and_deleted() {
+    let fleet = Fleet::small();
+    visit(&fleet.server, async |page| {
+        page.sign_in(WRITE, "/ui").await;
+        for (kind, list, text, from, to) in [
+            (
+                "profiles",
+                "/ui/documents/profiles",
+                "id: gold\nselector: tier=gold\ndescription: the best\n",
+                "the best",
+                "the very best",
+            ),
+            (
+                "guards",
+                "/ui/guards",
+                "id: gold\nselector: tier=gold\nchanges: 1\nreason: careful\n",
+                "careful",
+                "very careful",
+            ),
+            (
+                "identities",
+                "/ui/identities",
+                "id: gold\nrole: reader\ndescription: a robot\n",
+                "a robot",
+                "a tame robot",
+            ),
+        ] {
+            page.open(list).await;
+            page.fill("#body", text).await;
+            page.press("Show the plan").await;
+            page.see_in("h1", &format!("New document of {kind}")).await;
+            page.confirm("").await;
+            page.follow("gold").await;
+            page.see_in("h1", &format!("{kind}/gold")).await;
+            edit(page, from, to).await;
+            page.press("Show the plan").await;
+            page.see_in(".lead", "Changes 1 document").await;
+            // Documents of identities are in no plan: they have the digests of tokens.
+            if kind != "identities" {
+                page.see_in("pre.diff .added", to).await;
+            }
+            page.confirm("").await;
+            assert!(
+                fleet
+                    .admin()
+                    .get(&format!("/{kind}/gold"))
+                    .expect(200)
+                    .text()
+                    .contains(to)
+            );
+            page.press("Delete…").await;
+            page.see_in("h1", &format!("Delete {kind}/gold")).await;
+            page.confirm("").await;
+            page.see_in("#documents", "There are none.").await;
+            fleet.admin().get(&format!("/{kind}/gold")).expect(404);
+        }
+    });
+}

@@ -135,3 +135,16 @@ fn the_map_is_used_by_keyboard() {
         assert!(named.starts_with("prod-"), "{named}");
     });
 }
+
+#[test]
+fn a_map_that_cannot_be_read_says_why() {
+    let fleet = Fleet::small();
+    visit(&fleet.server, async |page| {
+        page.tolerate("404 (Not Found)");
+        page.sign_in(READ, "/ui?by=nonsense").await;
+        page.see_in("#map-problem", "no cluster has this label").await;
+        page.open("/ui").await;
+        page.see_in("#map", "prod").await;
+        assert_eq!(page.text_of("#map-problem").await, "");
+    });
+}

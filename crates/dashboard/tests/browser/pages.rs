@@ -86,7 +86,7 @@ fn pages() -> Vec<(String, String)> {
         ("/ui/identities", "identities"),
         ("/ui/documents/identities/ann", "identities/ann"),
     ];
-    let tabs = ["state", "inputs", "objects", "document", "history"];
+    let tabs = ["state", "events", "inputs", "objects", "document", "history"];
     let tabs = tabs.map(|tab| (format!("/ui/clusters/{cluster}?tab={tab}"), cluster.clone()));
     let fixed = fixed.map(|(path, heading)| (path.to_owned(), heading.to_owned()));
     fixed.into_iter().chain(tabs).collect()
@@ -200,6 +200,7 @@ fn every_view_of_a_cluster_shows_what_is_known() {
         page.see("Clusters on which podinfo fails with UpgradeFailed.").await;
         page.open(&format!("/ui/clusters/{}", id(6))).await;
         for (tab, content) in [
+            ("Events", "UpgradeFailed Helm upgrade failed: timed out"),
             ("Inputs", "platform-components"),
             ("Objects", "kind: HelmRelease"),
             ("Document", "cluster_dns:"),

@@ -1,5 +1,6 @@
 //! What is known about one cluster.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,6 +101,14 @@ impl Evidence {
     pub fn objects(&self) -> impl Iterator<Item = &Observation> {
         let objects = self.seen.iter().flat_map(|seen| seen.objects.values());
         objects.filter(|seen| seen.health != Health::Gone)
+    }
+
+    /// What events and reports said last, the newest first, also of objects that were deleted.
+    pub fn newest(&self, most: usize) -> Vec<&Observation> {
+        let mut all: Vec<_> = self.seen.iter().flat_map(|seen| seen.objects.values()).collect();
+        all.sort_by_key(|seen| Reverse(seen.at));
+        all.truncate(most);
+        all
     }
 
     /// Whether an event or a report says anything.

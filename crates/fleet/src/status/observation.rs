@@ -92,6 +92,13 @@ impl InputRef {
     }
 }
 
+/// As it is parsed: `PATH/ID`.
+impl fmt::Display for InputRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.path, self.id)
+    }
+}
+
 /// How an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Health {
@@ -105,6 +112,17 @@ pub enum Health {
     /// It was deleted.
     #[serde(rename = "g")]
     Gone,
+}
+
+impl Health {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Health::Ready => "ready",
+            Health::UnderWay => "progressing",
+            Health::Failing => "failing",
+            Health::Gone => "deleted",
+        }
+    }
 }
 
 /// Who says so.

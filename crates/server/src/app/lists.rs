@@ -10,6 +10,7 @@ use fleet::json::Json;
 use fleet::kind::{CLUSTERS, GUARDS, Kind, PROFILES, ROLLOUTS};
 use fleet::nearest::did_you_mean;
 use fleet::refusal::quote;
+use fleet::rollout::Rollout;
 use fleet::selector::Selector;
 use fleet::snapshot::Cluster;
 use jiff::Timestamp;
@@ -29,6 +30,8 @@ pub struct Filters {
     pub selector: Option<String>,
     /// Only for guards: those in force at a time.
     pub in_force: Option<Timestamp>,
+    /// Only for rollouts: those that are under way, or those that are over.
+    pub active: Option<bool>,
 }
 
 impl App {
@@ -55,7 +58,10 @@ impl App {
                 Ok(passing(all.map(|guard| (&guard.document, guard.value())), filters))
             }
             ROLLOUTS => {
-                let all: Vec<_> = fleet.rollouts().iter().map(|rollout| &rollout.document).collect();
+                let wanted =
+                    |rollout: &&Arc<Rollout>| filters.active.is_none_or(|active| rollout.is_active() == active);
+                let all = fleet.rollouts().iter().filter(wanted);
+                let all: Vec<_> = all.map(|rollout| &rollout.document).collect();
                 let values: Vec<_> = all.iter().map(|document| document.body.parse()).collect();
                 Ok(passing(all.into_iter().zip(&values), filters))
             }

@@ -20,6 +20,7 @@ const MOST: usize = 20_000;
 pub struct Failures {
     addresses: Buckets<IpAddr>,
     expired: Buckets<TokenId>,
+    codes: Buckets<IpAddr>,
 }
 
 impl Failures {
@@ -31,9 +32,17 @@ impl Failures {
         address.max(expired)
     }
 
-    /// The time that an address must wait, if it had too many failures. Counts nothing.
-    pub fn wait(&self, address: Option<IpAddr>) -> Option<Duration> {
-        self.addresses.wait(&network(address?), Instant::now())
+    /// Counts a code of a sign-in that an issuer refused. Codes have an allowance of their own: many people share an address, and wrong tokens of some of them
+    /// must not keep the others from signing in.
+    pub fn count_code(&self, address: Option<IpAddr>) {
+        if let Some(address) = address {
+            self.codes.take(network(address), Instant::now());
+        }
+    }
+
+    /// The time that an address must wait before its next code, if it had too many that were refused. Counts nothing.
+    pub fn wait_with_code(&self, address: Option<IpAddr>) -> Option<Duration> {
+        self.codes.wait(&network(address?), Instant::now())
     }
 }
 
@@ -110,6 +119,18 @@ mod tests {
         assert!(wait <= Duration::from_secs(1), "{wait:?}");
         let later = start + Duration::from_secs(2);
         assert_eq!((buckets.wait(&"a", later), buckets.take("a", later)), (None, None));
+    }
+
+    #[test]
+    fn wrong_tokens_of_an_address_do_not_keep_its_codes_out() {
+        let (failures, address) = (Failures::default(), "10.0.0.1".parse().ok());
+        let refused = (0..600).filter(|_| failures.count(address, None).is_some()).count();
+        assert!(refused > 0);
+        assert_eq!(failures.wait_with_code(address), None);
+        for _ in 0..600 {
+            failures.count_code(address);
+        }
+        assert!(failures.wait_with_code(address).is_some());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use fleet::log::Author;
 use super::client_address::Peer;
 use super::observe::{self, RequestId};
 use super::peer_certificate::PeerCertificate;
+use super::plan::Listed;
 use super::problem::Problem;
 use super::request::{self, Page, Query};
 use crate::app::App;
@@ -128,8 +129,8 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// Whether a delete also removes the references to the definition.
     pub cascade: bool,
-    /// The clusters that a plan shows.
-    pub page: Page,
+    /// What a plan lists.
+    pub listed: Listed,
     /// Whether a plan also shows Kubernetes objects.
     pub manifests: bool,
     pub confirmation: Confirmation,
@@ -151,14 +152,18 @@ impl WriteOptions {
         let mut query = caller.query()?;
         let dry_run = query.flag("dry_run")?;
         let manifests = dry_run && query.flag("manifests")?;
-        let mut page = if dry_run { Page::take(&mut query)? } else { Page::ALL };
+        let mut listed = if dry_run {
+            Listed::take(&mut query)?
+        } else {
+            Listed::ALL
+        };
         if manifests {
-            page.limit = page.limit.min(MOST_RENDERED);
+            listed.clusters.limit = listed.clusters.limit.min(MOST_RENDERED);
         }
         let options = WriteOptions {
             dry_run,
             cascade: cascade_known && query.flag("cascade")?,
-            page,
+            listed,
             manifests,
             confirmation: request::confirmation(&caller.headers)?,
             overrides: caller.overrides()?,
@@ -167,8 +172,8 @@ impl WriteOptions {
         let known = match (dry_run, cascade_known) {
             (false, false) => "dry_run",
             (false, true) => "dry_run, cascade",
-            (true, false) => "dry_run, manifests, limit, offset",
-            (true, true) => "dry_run, manifests, limit, offset, cascade",
+            (true, false) => "dry_run, manifests, changes, limit, offset",
+            (true, true) => "dry_run, manifests, changes, limit, offset, cascade",
         };
         query.end(known)?;
         Ok(options)
@@ -176,6 +181,6 @@ impl WriteOptions {
 
     /// The clusters that a plan renders objects for.
     pub fn rendered(&self) -> Option<Page> {
-        self.manifests.then_some(self.page)
+        self.manifests.then_some(self.listed.clusters)
     }
 }

@@ -16,9 +16,9 @@ use serde::Serialize;
 use super::body::{Writer, respond};
 use super::caller::Caller;
 use super::negotiate::wants_lines;
-use super::plan;
+use super::plan::{self, Listed};
 use super::problem::Problem;
-use super::request::{Page, Query};
+use super::request::Query;
 use super::respond::{REVISION, Reply, write_records};
 use crate::app::App;
 use crate::app::log::{Export, LogQuery};
@@ -125,16 +125,16 @@ async fn history_of(app: &Arc<App>, caller: &Caller, kind: String, id: String) -
 /// `GET /diff`
 pub async fn diff(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let mut query = caller.query()?;
-    let page = Page::take(&mut query)?;
+    let listed = Listed::take(&mut query)?;
     let missing =
         || Problem::bad_request("from=N is required: the revision to compare with to=M, or with the current one");
     let from = Revision(query.number("from", 0)?.ok_or_else(missing)?);
     let to = query.number("to", 0)?.map_or(app.fleet().revision(), Revision);
     let selector = query.take("selector")?;
-    query.end("from, to, selector, limit, offset")?;
+    query.end("from, to, selector, changes, limit, offset")?;
     let show = move |app: &App, out: &mut Writer| {
         let difference = app.difference(&out.turn, (from, to), selector.as_deref())?;
-        plan::show_difference(out, (from, to), difference, page)
+        plan::show_difference(out, (from, to), difference, listed)
     };
     respond(&app, caller.past_class(), show).await
 }

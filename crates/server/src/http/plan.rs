@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::body::Writer;
 use super::problem::Problem;
-use super::request::Page;
+use super::request::{Page, Query};
 use super::respond::REVISION;
 use crate::app::Plan;
 use crate::app::history::Difference;
@@ -24,10 +24,35 @@ const MOST_WARNINGS: usize = 1000;
 /// The most clusters that are listed as entering or leaving a profile.
 const MOST_MEMBERS: usize = 1000;
 
+/// How much of a plan is listed. Its totals count everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// The clusters, with what changes on each.
+    pub clusters: Page,
+    /// The most changes, and the most ids of clusters in every other list.
+    pub changes: usize,
+}
+
+impl Listed {
+    /// Everything.
+    pub const ALL: Listed = Listed {
+        clusters: Page::ALL,
+        changes: usize::MAX,
+    };
+
+    pub fn take(query: &mut Query) -> Result<Listed, Problem> {
+        let changes = query.number("changes", 0)?;
+        Ok(Listed {
+            clusters: Page::take(query)?,
+            changes: changes.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX)),
+        })
+    }
+}
+
 /// Writes a plan. Its clusters are written one by one: it may have all clusters of the fleet.
-pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
+pub fn show(out: &mut Writer, plan: Plan, listed: Listed) -> Result<(), Problem> {
     let losing = plan.effect.clusters.iter().filter(|cluster| cluster.loses());
-    let losing: Vec<&str> = losing.map(|cluster| &**cluster.id()).collect();
+    let losing: Vec<&str> = losing.map(|cluster| &**cluster.id()).take(listed.changes).collect();
     let removals = json!({
         "count": plan.removals.count,
         "window": plan.removals.window,
@@ -37,20 +62,24 @@ pub fn show(out: &mut Writer, plan: Plan, page: Page) -> Result<(), Problem> {
     out.headers.insert(REVISION.clone(), plan.base.0.into());
     let (digest, base) = (plan.digest, plan.base);
     out.text(&format!(r#"{{"plan":"{digest}","base":{base},"changes":["#))?;
-    let planned = plan.record.records().zip(&plan.overwrites);
+    let changes = plan.record.records().count();
+    let planned = plan.record.records().zip(&plan.overwrites).take(listed.changes);
     out.list(planned.map(|(record, overwrites)| PlannedChange { record, overwrites }))?;
     out.text(r#"],"clusters":["#)?;
     let (history, guards) = (json!(plan.history), json!(plan.guards));
+    let demoted: Vec<&str> = plan.demoted.iter().map(|id| &**id).take(listed.changes).collect();
     let (rollouts, demotions) = (
         json!(plan.rollouts),
-        json!({"count": plan.demoted.len(), "clusters": plan.demoted}),
+        json!({"count": plan.demoted.len(), "clusters": demoted}),
     );
     let ending = ending(
         &plan.effect,
+        (changes, listed),
         &format!(
             r#""history":{history},"removals":{removals},"guards":{guards},"rollouts":{rollouts},"demotions":{demotions},"#
         ),
     );
+    let page = listed.clusters;
     let clusters = plan.effect.clusters.into_iter().skip(page.offset).take(page.limit);
     let mut objects = plan.objects.into_iter();
     for (n, cluster) in clusters.enumerate() {
@@ -78,13 +107,13 @@ struct PlannedChange<'a> {
     overwrites: &'a Overwrites,
 }
 
-/// The fields after the clusters.
-fn ending(effect: &Effect, more: &str) -> String {
+/// The fields after the clusters, of an effect of so many changes.
+fn ending(effect: &Effect, (changes, listed): (usize, Listed), more: &str) -> String {
     format!(
         r#"],"totals":{},{more}"relabelled":{},"profiles":{},"warnings":{}}}"#,
-        json!(Totals::of(effect)),
-        relabelled(effect),
-        memberships(effect),
+        json!(Totals::of(effect, changes)),
+        relabelled(effect, listed.changes),
+        memberships(effect, listed.changes),
         warnings(effect)
     )
 }
@@ -94,7 +123,7 @@ pub fn show_difference(
     out: &mut Writer,
     (from, to): (Revision, Revision),
     difference: Difference,
-    page: Page,
+    listed: Listed,
 ) -> Result<(), Problem> {
     #[derive(Serialize)]
     struct Changed {
@@ -105,9 +134,10 @@ pub fn show_difference(
         after: Option<Json>,
     }
     let Difference { changes, effect } = difference;
+    let number = changes.len();
     out.text(&format!(r#"{{"from":{from},"to":{to},"changes":["#))?;
     // Each change is dropped once it is sent.
-    out.list(changes.into_iter().map(|change| {
+    out.list(changes.into_iter().take(listed.changes).map(|change| {
         // The documents of identities have the digests of tokens.
         let is_hidden = &*change.kind == IDENTITIES;
         Changed {
@@ -119,7 +149,8 @@ pub fn show_difference(
         }
     }))?;
     out.text(r#"],"clusters":["#)?;
-    let ending = ending(&effect, "");
+    let ending = ending(&effect, (number, listed), "");
+    let page = listed.clusters;
     out.list(effect.clusters.into_iter().skip(page.offset).take(page.limit))?;
     out.text(&ending)
 }
@@ -127,6 +158,8 @@ pub fn show_difference(
 /// The sums of an effect.
 #[derive(Default, Serialize)]
 struct Totals<'a> {
+    /// Documents that change.
+    changes: usize,
     clusters: usize,
     /// Clusters, per environment.
     by_environment: BTreeMap<&'a str, usize>,
@@ -144,8 +177,9 @@ struct Sums {
 }
 
 impl<'a> Totals<'a> {
-    fn of(effect: &'a Effect) -> Self {
+    fn of(effect: &'a Effect, changes: usize) -> Self {
         let mut totals = Totals {
+            changes,
             clusters: effect.clusters.len(),
             warnings: effect.warnings.len(),
             ..Totals::default()
@@ -166,17 +200,17 @@ impl<'a> Totals<'a> {
 }
 
 /// The clusters whose labels or fields change: lists that select by these keys change, too.
-fn relabelled(effect: &Effect) -> Value {
+fn relabelled(effect: &Effect, listed: usize) -> Value {
     let all = &effect.relabelled;
     let keys: BTreeSet<&String> = all.iter().flat_map(|cluster| &cluster.keys).collect();
-    let clusters: Vec<&str> = all.iter().map(|cluster| &*cluster.id).collect();
-    json!({"count": clusters.len(), "keys": keys, "clusters": clusters})
+    let clusters: Vec<&str> = all.iter().map(|cluster| &*cluster.id).take(listed).collect();
+    json!({"count": all.len(), "keys": keys, "clusters": clusters})
 }
 
 /// The profiles that clusters enter and leave.
-fn memberships(effect: &Effect) -> Value {
+fn memberships(effect: &Effect, listed: usize) -> Value {
     let some = |clusters: &[Arc<str>]| {
-        let listed: Vec<&str> = clusters.iter().take(MOST_MEMBERS).map(|id| &**id).collect();
+        let listed: Vec<&str> = clusters.iter().take(listed.min(MOST_MEMBERS)).map(|id| &**id).collect();
         json!({"count": clusters.len(), "clusters": listed})
     };
     let all = effect.memberships.iter().map(|membership| {

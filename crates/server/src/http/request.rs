@@ -323,9 +323,15 @@ impl Query {
     }
 
     pub fn flag(&mut self, name: &str) -> Result<bool, Problem> {
+        self.choice(name).map(Option::unwrap_or_default)
+    }
+
+    /// A flag that may be left open.
+    pub fn choice(&mut self, name: &str) -> Result<Option<bool>, Problem> {
         match self.take(name)?.as_deref() {
-            None | Some("false" | "0") => Ok(false),
-            Some("" | "true" | "1") => Ok(true),
+            None => Ok(None),
+            Some("false" | "0") => Ok(Some(false)),
+            Some("" | "true" | "1") => Ok(Some(true)),
             Some(other) => Err(Problem::bad_request(format!(
                 "{name}=\"{}\": must be true or false",
                 quote(other)

@@ -44,6 +44,10 @@ fn filters(kind: &Kind, mut query: Query) -> Result<Filters, Problem> {
         filters.in_force = query.time("at")?;
         known.push("at");
     }
+    if &*kind.name == ROLLOUTS {
+        filters.active = query.choice("active")?;
+        known.push("active");
+    }
     for filter in &kind.filters {
         if let Some(value) = query.take(&filter.name)? {
             filters.fields.push((filter.name.clone(), value));

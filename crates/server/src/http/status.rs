@@ -19,7 +19,7 @@ use super::request::{Page, Query};
 use super::respond::{REVISION, Reply, TOTAL};
 use crate::app::App;
 use crate::app::status::{
-    Cause, Counts, ENVIRONMENT, MapQuery, Missing, Place, RevisionQuery, Row, StatusQuery, Summary, now,
+    Cause, Counts, ENVIRONMENT, MapQuery, Missing, Place, RevisionQuery, Row, Shortened, StatusQuery, Summary, now,
 };
 use crate::app::versions::{HolderQuery, VersionQuery};
 
@@ -116,17 +116,24 @@ fn digest(etag: Etag) -> String {
 
 /// `GET /clusters/{id}/status`
 pub async fn cluster(State(app): State<Arc<App>>, Path(id): Path<String>, caller: Caller) -> Reply {
-    caller.query()?.end("none")?;
+    let mut query = caller.query()?;
+    let events = query.number("events", 1)?;
+    query.end("events")?;
     let show = move |app: &App, out: &mut Writer| {
         let (cluster, status) = app.cluster_status(&id)?;
         let head = cluster.head();
         let evidence = app.evidence.get(&app.fleet(), &cluster);
-        out.json(&json!({
+        let mut shown = json!({
             "at": now().to_string(), "id": cluster.document().id, "dns": head.dns, "environment": head.environment, "state": status.state,
             "since": time(status.since), "last_poll": time(status.last_poll), "heard": time(evidence.heard()),
             "reporter": evidence.reporter(), "kinds": kinds(&status),
             "objects": status.objects.iter().map(observation).collect::<Vec<_>>(),
-        }))
+        });
+        if let Some(most) = events {
+            let newest = evidence.newest(usize::try_from(most).unwrap_or(usize::MAX));
+            shown["events"] = newest.into_iter().map(event).collect();
+        }
+        out.json(&shown)
     };
     respond(&app, caller.class(), show).await
 }
@@ -166,6 +173,14 @@ fn observation(seen: &Observation) -> Value {
         "object": seen.object.to_string(), "version": seen.version, "reason": seen.reason, "message": seen.message,
         "evidence": seen.source.name(), "at": seen.at.to_string(), "since": seen.since.to_string(),
     })
+}
+
+/// What an event or a report said, with the input that it is about.
+fn event(seen: &Observation) -> Value {
+    let mut shown = observation(seen);
+    shown["input"] = seen.input.as_ref().map(ToString::to_string).into();
+    shown["health"] = seen.health.name().into();
+    shown
 }
 
 /// `GET /revisions/{revision}/status`
@@ -303,13 +318,21 @@ pub async fn labels(State(app): State<Arc<App>>, caller: Caller) -> Reply {
 pub async fn causes(State(app): State<Arc<App>>, caller: Caller) -> Reply {
     let mut query = caller.query()?;
     let selector = query.take("selector")?;
-    query.end("selector")?;
+    let most = |number: Option<u64>| number.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let (limit, own) = (most(query.number("limit", 1)?), most(query.number("own", 0)?));
+    query.end("selector, limit, own")?;
     let asked = Instant::now();
     let show = move |app: &App, out: &mut Writer| {
         let causes = app.causes(&out.turn, &selector, asked)?;
+        let short = Shortened::of(&causes, limit, own);
         out.text(r#"{"causes":["#)?;
-        out.list(causes.iter().map(cause))?;
-        out.text("]}")
+        out.list(short.causes.iter().map(|known| cause(known)))?;
+        let clusters = short.clusters.iter();
+        let clusters: Vec<Value> = clusters
+            .map(|(id, number)| json!({"id": id, "causes": number}))
+            .collect();
+        let own = json!({"causes": short.own, "clusters": clusters});
+        out.text(&format!(r#"],"total":{},"own":{own}}}"#, causes.len()))
     };
     respond(&app, caller.class(), show).await
 }
@@ -319,6 +342,6 @@ fn cause(cause: &Cause) -> Value {
     json!({
         "reason": cause.reason, "path": path, "component": component, "version": cause.version,
         "clusters": cause.clusters, "examples": cause.examples, "since": cause.since.to_string(),
-        "message": cause.message,
+        "joined": cause.joined.to_string(), "message": cause.message,
     })
 }

@@ -45,8 +45,8 @@ pub async fn run_all(
     convert: impl FnOnce(Written) -> Reply,
 ) -> Reply {
     if options.dry_run {
-        let (rendered, page) = (options.rendered(), options.page);
-        let show = move |app: &App, out: &mut Writer| plan::show(out, app.plan(&out.turn, write, rendered)?, page);
+        let (rendered, listed) = (options.rendered(), options.listed);
+        let show = move |app: &App, out: &mut Writer| plan::show(out, app.plan(&out.turn, write, rendered)?, listed);
         return respond(app, Class::Plan, show).await;
     }
     let written = app.write(write).await?;
@@ -82,10 +82,10 @@ pub async fn rollback(State(app): State<Arc<App>>, caller: Caller, body: Body) -
     let (back, reason) = read_rollback(body)?;
     let write = caller.write(&options, reason)?;
     if options.dry_run {
-        let (rendered, page) = (options.rendered(), options.page);
+        let (rendered, listed) = (options.rendered(), options.listed);
         let show = move |app: &App, out: &mut Writer| {
             let plan = app.plan_back(&out.turn, back, write, rendered)?;
-            plan::show(out, plan, page)
+            plan::show(out, plan, listed)
         };
         return respond(&app, Class::Plan, show).await;
     }

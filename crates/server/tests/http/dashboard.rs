@@ -72,6 +72,52 @@ fn plan_of(page: &str) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
+/// The fields of the form with a button, as a browser sends them.
+fn fields_of(page: &str, button: &str) -> Vec<(String, String)> {
+    let plain = |text: &str| {
+        let text = text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
+        text.replace("&amp;", "&")
+    };
+    let attribute = |tag: &str, name: &str| {
+        let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+        Some(plain(rest.split('"').next()?))
+    };
+    let forms = page.split("<form").skip(1);
+    let mut forms = forms.map(|form| form.split("</form>").next().unwrap());
+    let named = format!(">{button}</button>");
+    let form = forms.find(|form| form.contains(&named));
+    let form = form.unwrap_or_else(|| panic!("no form with the button {button:?}: {page}"));
+    let inputs = form.split("<input").skip(1).map(|tag| tag.split('>').next().unwrap());
+    let mut fields: Vec<_> = inputs
+        .filter_map(|tag| Some((attribute(tag, "name")?, attribute(tag, "value")?)))
+        .collect();
+    if let Some((_, rest)) = form.split_once("<textarea") {
+        let (_, text) = rest.split_once('>').unwrap();
+        fields.push(("body".to_owned(), plain(text.split("</textarea>").next().unwrap())));
+    }
+    fields
+}
+
+impl Browser<'_> {
+    /// Presses a button of a page that leads to a plan.
+    async fn press(&self, page: &str, button: &str) -> Reply {
+        self.send_all("/ui/plan", &fields_of(page, button)).await
+    }
+
+    /// Confirms the plan of a page.
+    async fn confirm(&self, page: &str) -> Reply {
+        self.send_all("/ui/apply", &fields_of(page, "Make this change")).await
+    }
+
+    async fn send_all(&self, path: &str, fields: &[(String, String)]) -> Reply {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        self.send(path, &fields).await
+    }
+}
+
 const PAGES: [&str; 18] = [
     "/ui",
     "/ui?q=environment%3Ddev&state=behind,never&by=environment",
@@ -314,6 +360,59 @@ async fn a_change_is_planned_then_made_and_can_be_undone() {
     assert!(shown.text().contains("undone by"));
 }
 
+/// Makes so many clusters with so large patches, and changes a label of all of them: that is revision 3.
+async fn change_of_many(app: &TestApp, number: usize, size: usize) {
+    // A value has 65,536 characters at most.
+    let text = "x".repeat(size / 5);
+    let patches: serde_json::Map<_, _> = (0..5).map(|n| (format!("text-{n}"), text.clone().into())).collect();
+    let clusters = (0..number).map(|n| {
+        json!({"op": "create", "kind": "clusters", "value": {
+            "id": format!("many-{n}"), "cluster_name": format!("many-{n}"), "cluster_dns": format!("many-{n}.example.com"), "environment": "prod",
+            "labels": {"tier": "iron"}, "patches": {"podinfo": patches},
+        }})
+    });
+    let operations: Vec<_> = clusters.collect();
+    app.post("/batch", &json!({ "operations": operations }))
+        .await
+        .expect(200);
+    let relabel =
+        json!({"op": "merge", "kind": "clusters", "selector": "tier=iron", "value": {"labels": {"tier": "gold"}}});
+    app.post("/batch", &json!({ "operations": [relabel] }))
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn large_changes_are_undone_and_rolled_back_and_their_pages_stay_small() {
+    // Before and after, all documents have 20 MB: many in the first case, large in the second.
+    for (number, size) in [(500, 20_000), (40, 250_000)] {
+        let app = TestApp::start().await;
+        change_of_many(&app, number, size).await;
+        let browser = Browser::sign_in(&app, WRITE).await;
+        let shown = browser.get("/ui/revisions/3").await.expect(200);
+        assert!(shown.text().contains(" more") && shown.text().len() < 200_000);
+        for body in [r#"{"undo":3}"#, r#"{"redo":3}"#, r#"{"revision":2}"#] {
+            let call = [
+                ("method", "POST"),
+                ("path", "/rollback"),
+                ("type", "application/json"),
+                ("body", body),
+                ("back", "/ui/revisions/3"),
+            ];
+            let page = browser.send("/ui/plan", &call).await.expect(200);
+            let said = format!("Changes {number} documents");
+            assert!(page.text().contains(&said), "{body}");
+            assert!(page.text().len() < 200_000, "{body}: {}", page.text().len());
+            let plan = plan_of(page.text());
+            let mut confirmed = call.to_vec();
+            confirmed.push(("plan", &plan));
+            browser.send("/ui/apply", &confirmed).await.expect(303);
+        }
+        assert_eq!(app.read("/clusters/many-0").await["labels"]["tier"], "iron");
+        assert_eq!(app.revision(), 6);
+    }
+}
+
 #[tokio::test]
 async fn only_what_has_a_plan_can_be_called() {
     let app = TestApp::start().await;
@@ -390,6 +489,105 @@ async fn a_plan_that_is_no_longer_true_is_shown_again_and_not_made() {
     browser.send("/ui/apply", &confirmed).await.expect(303);
 }
 
+const PODINFO: &str = "/ui/documents/platform_components/podinfo";
+
+/// The fields of the editor, with another version in its text.
+fn edited(page: &str) -> Vec<(String, String)> {
+    let mut fields = fields_of(page, "Show the plan");
+    let (_, text) = fields.iter_mut().find(|(name, _)| name == "body").unwrap();
+    assert!(text.contains("oci_tag: latest"), "{text}");
+    *text = text.replace("oci_tag: latest", "oci_tag: 6.7.1");
+    fields
+}
+
+#[tokio::test]
+async fn a_text_is_kept_when_somebody_else_changes_the_document_before_the_plan() {
+    let app = TestApp::start().await;
+    let browser = Browser::sign_in(&app, WRITE).await;
+    let page = browser.get(PODINFO).await.expect(200);
+    let sent = edited(page.text());
+    let theirs = json!({"component_version": "6.6.0"});
+    app.patch("/platform_components/podinfo", &theirs).await.expect(200);
+    let refused = browser.send_all("/ui/plan", &sent).await.expect(200);
+    assert!(refused.text().contains("Somebody else changed this document"));
+    assert!(
+        refused.text().contains("- component_version: &quot;6.6.0&quot;")
+            && refused.text().contains("+ oci_tag: &quot;6.7.1&quot;")
+    );
+    assert!(refused.text().contains(&format!("href=\"{PODINFO}\"")), "a way back");
+    // The editor has the text that was typed, and the version of now.
+    let again = fields_of(refused.text(), "Show the plan");
+    let body = |fields: &[(String, String)]| fields.iter().find(|(name, _)| name == "body").unwrap().1.clone();
+    assert_eq!(body(&again), body(&sent));
+    let plan = browser.send_all("/ui/plan", &again).await.expect(200);
+    browser.confirm(plan.text()).await.expect(303);
+    assert_eq!(app.read("/platform_components/podinfo").await["oci_tag"], "6.7.1");
+}
+
+#[tokio::test]
+async fn a_text_is_kept_when_somebody_else_changes_the_document_after_the_plan() {
+    let app = TestApp::start().await;
+    let browser = Browser::sign_in(&app, WRITE).await;
+    let page = browser.get(PODINFO).await.expect(200);
+    let plan = browser.send_all("/ui/plan", &edited(page.text())).await.expect(200);
+    app.patch("/platform_components/podinfo", &json!({"component_version": "6.6.0"}))
+        .await
+        .expect(200);
+    let refused = browser.confirm(plan.text()).await.expect(412);
+    assert!(refused.text().contains("Somebody else changed this document"));
+    let again = browser.press(refused.text(), "Show the plan").await.expect(200);
+    browser.confirm(again.text()).await.expect(303);
+    assert_eq!(app.read("/platform_components/podinfo").await["oci_tag"], "6.7.1");
+}
+
+#[tokio::test]
+async fn a_text_that_is_refused_stays_in_the_editor() {
+    let app = TestApp::start().await;
+    let browser = Browser::sign_in(&app, WRITE).await;
+    let page = browser.get("/ui/documents/namespaces").await.expect(200);
+    let mut fields = fields_of(page.text(), "Show the plan");
+    fields.last_mut().unwrap().1 = "id: billing\nnonsense: 1\n".to_owned();
+    let refused = browser.send_all("/ui/plan", &fields).await.expect(200);
+    assert!(refused.text().contains("nonsense"), "{}", refused.text());
+    assert_eq!(fields_of(refused.text(), "Show the plan").last(), fields.last());
+}
+
+#[tokio::test]
+async fn buttons_work_on_a_document_that_changed_since_its_page_was_shown() {
+    let app = TestApp::start().await;
+    let rollout = json!({
+        "id": "next", "operations": [{"op": "merge", "kind": "platform_components", "id": "podinfo", "value": {"oci_tag": "6.7.1"}}],
+        "waves": [{"name": "all", "approve": true}], "gate": {"converged": "100%"},
+    });
+    app.post("/rollouts", &rollout).await.expect(201);
+    app.post(
+        "/namespaces",
+        &json!({"id": "billing", "labels": {}, "annotations": {}}),
+    )
+    .await
+    .expect(201);
+    let browser = Browser::sign_in(&app, WRITE).await;
+    for (page, button, other) in [
+        (
+            "/ui/rollouts/next",
+            "Pause…",
+            ("/rollouts/next", json!({"description": "6.7.1"})),
+        ),
+        (
+            "/ui/documents/namespaces/billing",
+            "Delete, with all references to it…",
+            ("/namespaces/billing", json!({"labels": {"team": "billing"}})),
+        ),
+    ] {
+        let shown = browser.get(page).await.expect(200);
+        app.patch(other.0, &other.1).await.expect(200);
+        let plan = browser.press(shown.text(), button).await.expect(200);
+        browser.confirm(plan.text()).await.expect(303);
+    }
+    assert_eq!(app.read("/rollouts/next").await["state"], "paused");
+    app.get("/namespaces/billing").await.expect(404);
+}
+
 #[tokio::test]
 async fn what_clusters_lose_must_be_typed() {
     let app = TestApp::start().await;
@@ -446,6 +644,9 @@ async fn an_operator_sees_what_its_scope_allows_and_its_plans_are_refused_beyond
         .await
         .expect(200);
     assert!(!page.text().contains("<textarea"), "not its kind");
+    // A rollback of the fleet is outside every scope; an undo is judged by what it changes.
+    let page = browser.get("/ui/revisions/1").await.expect(200);
+    assert!(!page.text().contains("Roll the whole fleet back"));
     // The demo cluster is in dev.
     let page = browser.get("/ui/clusters/demo-cluster-01").await.expect(200);
     assert!(!page.text().contains("/ui/plan"), "not its cluster");
@@ -660,4 +861,260 @@ async fn the_buttons_of_a_rollout_name_the_wave_that_the_page_shows() {
     assert!(names("first").await && !names("rest").await);
     app.post("/rollouts/r/promote", &json!({})).await.expect(200);
     assert!(names("rest").await && !names("first").await);
+}
+
+/// A whole report of a cluster in which these releases fail: name, reason and message of each.
+async fn report(app: &TestApp, dns: &str, agent: &str, failing: &[(String, String, String)]) {
+    let cluster = |what: &str| format!("/api/v2/flux/clusters/{dns}/{what}");
+    for path in ["platform-components", "namespaces", "rolebindings"] {
+        app.get(cluster(path)).header("user-agent", agent).await.expect(200);
+    }
+    let now = jiff::Timestamp::now().to_string();
+    let objects: Vec<_> = failing
+        .iter()
+        .map(|(name, reason, message)| {
+            json!({
+                "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "namespace": "flux-system", "name": name,
+                "uid": format!("uid-{name}"), "resourceVersion": "7", "ready": false, "reason": reason, "message": message, "at": now,
+            })
+        })
+        .collect();
+    let body = json!({"at": now, "reporter": agent, "full": true, "objects": objects, "providers": []});
+    app.post(cluster("report"), &body).await.expect(202);
+}
+
+fn texts(parts: [&str; 3]) -> (String, String, String) {
+    let [name, reason, message] = parts.map(str::to_owned);
+    (name, reason, message)
+}
+
+#[tokio::test]
+async fn what_clusters_and_guards_say_is_text_and_links_lead_to_the_web_only() {
+    const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=alert(1)>\" onclick=alert(1)";
+    let app = TestApp::start().await;
+    let agent = "flux-operator/<script>alert(1)</script>";
+    report(
+        &app,
+        &format!("{DEMO}.k8s.example.com"),
+        agent,
+        &[texts(["podinfo", HOSTILE, HOSTILE])],
+    )
+    .await;
+    let guard = json!({"id": "freeze", "selector": "*", "changes": 0, "reason": HOSTILE});
+    app.post("/guards", &guard).await.expect(201);
+    // The schema of clusters allows no such address, but a kind can be replaced.
+    let mut kind = app.read("/kinds/clusters").await;
+    let text = kind.to_string().replace("^https?://[^\\\\s\\\"'<>]+$", ".*");
+    kind = serde_json::from_str(&text).unwrap();
+    app.put("/kinds/clusters", &kind).await.expect(200);
+    app.patch(
+        format!("/clusters/{DEMO}"),
+        &json!({"web_url": "javascript:alert(document.domain)"}),
+    )
+    .await
+    .expect(200);
+
+    let browser = Browser::sign_in(&app, WRITE).await;
+    let mut said = 0;
+    for page in [
+        "/ui",
+        "/ui/problems",
+        "/ui/clusters/demo-cluster-01",
+        "/ui/clusters/demo-cluster-01?tab=events",
+        "/ui/clusters/demo-cluster-01?tab=document",
+        "/ui/guards",
+        "/ui/documents/guards/freeze",
+        "/ui/revisions",
+    ] {
+        let reply = browser.get(page).await.expect(200);
+        let text = reply.text();
+        assert!(
+            !text.contains("<script>alert") && !text.contains("<img src=x") && !text.contains("\" onclick="),
+            "{page}"
+        );
+        assert!(!text.contains("href=\"javascript:"), "{page}");
+        said += u32::from(text.contains("&lt;script&gt;alert(1)"));
+    }
+    assert!(said >= 5, "only {said} pages show it");
+    let call = [
+        ("method", "PATCH"),
+        ("path", "/platform_components/podinfo"),
+        ("type", "application/json"),
+        ("body", r#"{"oci_tag":"6.7.1"}"#),
+    ];
+    let plan = browser.send("/ui/plan", &call).await.expect(200);
+    assert!(plan.text().contains("&lt;script&gt;") && !plan.text().contains("<script>alert"));
+}
+
+#[tokio::test]
+async fn one_cluster_does_not_bury_the_problems_of_the_others() {
+    let app = TestApp::start().await;
+    for id in ["a-1", "a-2"] {
+        let cluster =
+            json!({"id": id, "cluster_name": id, "cluster_dns": format!("{id}.example.com"), "environment": "prod"});
+        app.post("/clusters", &cluster).await.expect(201);
+        let shared = [texts(["podinfo", "InstallFailed", "no such chart"])];
+        report(&app, &format!("{id}.example.com"), "reporter/1", &shared).await;
+    }
+    let many: Vec<_> = (0..1000)
+        .map(|n| (format!("release-{n}"), format!("Reason{n}"), "own".to_owned()))
+        .collect();
+    report(&app, &format!("{DEMO}.k8s.example.com"), "reporter/1", &many).await;
+
+    let all = app.read("/status/causes").await;
+    assert_eq!(
+        (&all["total"], all["causes"].as_array().unwrap().len()),
+        (&json!(1001), 1001)
+    );
+    assert_eq!(all["own"], json!({"causes": 0, "clusters": []}));
+    let some = app.read("/status/causes?own=3&limit=2").await;
+    assert_eq!(some["causes"][0]["reason"], "InstallFailed");
+    assert_eq!(
+        (&some["total"], some["causes"].as_array().unwrap().len()),
+        (&json!(1001), 2)
+    );
+    assert_eq!(
+        some["own"],
+        json!({"causes": 997, "clusters": [{"id": DEMO, "causes": 997}]})
+    );
+    app.get("/status/causes?own=many").await.problem(400, "bad-request");
+
+    let browser = Browser::sign_in(&app, READ).await;
+    let page = browser.get("/ui/problems").await.expect(200);
+    assert!(page.text().contains("InstallFailed") && page.text().contains("997 more causes"));
+    assert_eq!(page.text().matches("<article").count(), 4);
+    let page = browser.get(&format!("/ui/clusters/{DEMO}")).await.expect(200);
+    assert!(page.text().contains("and 900 more"));
+    let page = browser
+        .get(&format!("/ui/clusters/{DEMO}?tab=events"))
+        .await
+        .expect(200);
+    assert!(page.text().contains("The newest 200"));
+    // A cause without a version leads to the clusters without one.
+    let page = browser
+        .get("/ui?reason=InstallFailed&version=&state=failing")
+        .await
+        .expect(200);
+    assert!(page.text().contains("version=&amp;"), "{}", page.text());
+}
+
+#[tokio::test]
+async fn rollouts_that_are_over_are_listed_page_by_page() {
+    let app = TestApp::start().await;
+    let rollout = |id: &str| {
+        json!({
+            "id": id, "operations": [{"op": "merge", "kind": "platform_components", "id": "podinfo", "value": {"oci_tag": "6.7.1"}}],
+            "waves": [{"name": "all", "approve": true}], "gate": {"converged": "100%"},
+        })
+    };
+    for n in 0..52 {
+        app.post("/rollouts", &rollout(&format!("old-{n:02}")))
+            .await
+            .expect(201);
+        app.post(format!("/rollouts/old-{n:02}/abort"), &json!({}))
+            .await
+            .expect(200);
+    }
+    app.post("/rollouts", &rollout("now")).await.expect(201);
+    let listed = async |query: &str| app.read(&format!("/rollouts{query}")).await.as_array().unwrap().len();
+    assert_eq!(
+        [
+            listed("").await,
+            listed("?active=true").await,
+            listed("?active=false").await
+        ],
+        [53, 1, 52]
+    );
+    app.get("/rollouts?active=maybe").await.problem(400, "bad-request");
+    let browser = Browser::sign_in(&app, READ).await;
+    let page = browser.get("/ui/rollouts").await.expect(200);
+    let shown = |text: &str, id: &str| text.contains(&format!("/ui/rollouts/{id}\""));
+    assert!(shown(page.text(), "now") && shown(page.text(), "old-49") && !shown(page.text(), "old-50"));
+    let page = browser.get("/ui/rollouts?offset=50").await.expect(200);
+    assert!(shown(page.text(), "now") && !shown(page.text(), "old-49") && shown(page.text(), "old-50"));
+}
+
+#[tokio::test]
+async fn a_plan_says_what_it_overwrites_and_what_follows_from_labels() {
+    let app = TestApp::start().await;
+    let browser = Browser::sign_in(&app, WRITE).await;
+    app.patch("/platform_components/podinfo", &json!({"oci_tag": "6.7.1"}))
+        .header("x-change-reason", "a hotfix")
+        .await
+        .expect(200);
+    let back = [
+        ("method", "PATCH"),
+        ("path", "/platform_components/podinfo"),
+        ("type", "application/json"),
+        ("body", r#"{"oci_tag":"latest"}"#),
+    ];
+    let plan = browser.send("/ui/plan", &back).await.expect(200);
+    for said in ["Takes back", "/oci_tag", "a hotfix", "Changed last in"] {
+        assert!(plan.text().contains(said), "{said}: {}", plan.text());
+    }
+
+    let profile = json!({"id": "gold", "selector": "tier=gold"});
+    app.post("/profiles", &profile).await.expect(201);
+    let path = format!("/clusters/{DEMO}");
+    let relabel = [
+        ("method", "PATCH"),
+        ("path", path.as_str()),
+        ("type", "application/json"),
+        ("body", r#"{"labels":{"tier":"gold"}}"#),
+    ];
+    let plan = browser.send("/ui/plan", &relabel).await.expect(200);
+    for said in [
+        "Labels or fields of 1 cluster change (tier)",
+        "1 cluster enters the profile",
+    ] {
+        assert!(plan.text().contains(said), "{said}: {}", plan.text());
+    }
+
+    let guard = json!({"id": "careful", "selector": "*", "changes": 0, "reason": "holidays"});
+    app.post("/guards", &guard).await.expect(201);
+    let rollout = "id: next\noperations: [{op: merge, kind: platform_components, id: podinfo, value: {oci_tag: 6.8.0}}]\nwaves: [{name: all}]\n";
+    let start = [
+        ("method", "POST"),
+        ("path", "/rollouts"),
+        ("type", "application/yaml"),
+        ("body", rollout),
+    ];
+    let plan = browser.send("/ui/plan", &start).await.expect(200);
+    assert!(
+        plan.text().contains("1 of 0 changes, holds the wave"),
+        "{}",
+        plan.text()
+    );
+}
+
+#[tokio::test]
+async fn a_label_with_as_many_values_as_a_map_has_groups_is_offered() {
+    let app = TestApp::start().await;
+    let racks = |from: usize, to: usize| {
+        let clusters = (from..to).map(|n| {
+            json!({"op": "create", "kind": "clusters", "value": {
+                "id": format!("c-{n}"), "cluster_name": format!("c-{n}"), "cluster_dns": format!("c-{n}.example.com"), "environment": "prod",
+                "labels": {"rack": format!("rack-{n}")},
+            }})
+        });
+        json!({"operations": clusters.collect::<Vec<_>>()})
+    };
+    let browser = Browser::sign_in(&app, READ).await;
+    for (from, to, is_offered) in [(0, 200, true), (200, 201, false)] {
+        app.post("/batch", &racks(from, to)).await.expect(200);
+        let page = browser.get("/ui").await.expect(200);
+        assert_eq!(
+            page.text().contains("<option value=\"rack\""),
+            is_offered,
+            "{to} values"
+        );
+        let status = if is_offered { 200 } else { 400 };
+        browser.get("/ui/map?by=rack").await.expect(status);
+    }
+    // Who clicks a cell of a map that is no longer true gets a page.
+    let page = browser
+        .get("/ui/map/cluster?by=environment&group=prod&place=0&revision=1&open=1")
+        .await
+        .expect(400);
+    assert!(page.text().contains("read the map again") && page.text().contains("Back to the map"));
 }

@@ -804,6 +804,50 @@ async fn a_plan_says_which_clusters_leave_lists_that_go_by_labels() {
 }
 
 #[tokio::test]
+async fn a_plan_and_a_difference_list_as_many_changes_as_are_asked_for() {
+    let app = TestApp::start().await;
+    fleet(&app).await;
+    let before = app.revision();
+    let change = json!({"operations": [
+        {"op": "merge", "kind": "clusters", "selector": "environment=prod", "value": {"labels": {"tier": "gold"}}},
+        {"op": "delete", "kind": "platform_components", "id": "podinfo", "cascade": true},
+    ]});
+    let whole = app.post("/batch?dry_run=true", &change).await.expect(200).json();
+    let all = whole["changes"].as_array().unwrap().clone();
+    assert!(all.len() > 10);
+    for most in [0, 2] {
+        let plan = app
+            .post(format!("/batch?dry_run=true&changes={most}"), &change)
+            .await
+            .expect(200)
+            .json();
+        let ids = |changes: &[Value]| changes.iter().map(|change| change["id"].clone()).collect::<Vec<_>>();
+        assert_eq!(ids(plan["changes"].as_array().unwrap()), ids(&all[..most]));
+        assert_eq!(
+            (&plan["plan"], &plan["totals"]["changes"]),
+            (&whole["plan"], &json!(all.len()))
+        );
+        for list in ["removals", "relabelled", "demotions"] {
+            assert_eq!(plan[list]["count"], whole[list]["count"], "{list}");
+            assert!(plan[list]["clusters"].as_array().unwrap().len() <= most, "{list}");
+        }
+        assert_eq!(plan["clusters"], whole["clusters"], "they have a limit of their own");
+    }
+    app.post("/batch", &change)
+        .header("x-confirm-removals", &whole["removals"]["count"].to_string())
+        .await
+        .expect(200);
+    let diff = app
+        .get(format!("/diff?from={before}&changes=1"))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(diff["changes"].as_array().unwrap().len(), 1);
+    assert_eq!(diff["totals"]["changes"], all.len());
+    app.post("/batch?changes=1", &change).await.problem(400, "bad-request");
+}
+
+#[tokio::test]
 async fn a_rollback_whose_scope_is_null_is_not_one_of_the_fleet() {
     let app = TestApp::start().await;
     for name in ["selector", "kind", "id", "undo", "redo"] {

@@ -276,6 +276,15 @@ async fn a_release_that_fails_and_is_fixed() {
         assert_eq!(failing[field], value, "{failing}");
     }
     assert_eq!(state(&app, DEMO).await, "failing");
+    let seen = app.read(&format!("/clusters/{DEMO}/status?events=1")).await["events"].clone();
+    for (field, value) in [
+        ("object", "HelmRelease/flux-system/podinfo"),
+        ("input", "platform-components/podinfo"),
+        ("health", "failing"),
+        ("message", "Helm says why"),
+    ] {
+        assert_eq!(seen[0][field], value, "{seen}");
+    }
     let causes = app.read("/status/causes").await;
     assert_eq!(
         (&causes["causes"][0]["component"], &causes["causes"][0]["clusters"]),

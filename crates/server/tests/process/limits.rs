@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use testkit::client::{Client, Connection};
-use testkit::{Folder, Server, cluster, eventually, poll};
+use testkit::{Folder, READ, Server, WRITE, cluster, eventually, poll};
 
 /// As many bytes as no pair of sockets holds: 20 clusters with patches of 600 KB.
 fn large_fleet() -> Value {
@@ -92,6 +92,20 @@ fn slow_clients_are_cut_while_others_are_served() {
         connection.send(head).unwrap();
         drip(&mut connection)
     };
+    // Of somebody who is not known yet, and of an admin.
+    let slow_form = |path: &'static str, token: &str| {
+        let mut connection = open(&server);
+        let headers = [
+            ("content-length", "1000"),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ];
+        connection
+            .send(server.with(token).head("POST", path, &headers))
+            .unwrap();
+        drip(&mut connection)
+    };
+    let slow_sign_in = || slow_form("/ui/login", "unknown");
+    let slow_plan = || slow_form("/ui/plan", WRITE);
     // Takes the beginning of a large list and no more.
     let unread = || {
         let mut connection = open(&server);
@@ -108,11 +122,13 @@ fn slow_clients_are_cut_while_others_are_served() {
         time
     };
     thread::scope(|scope| {
-        at_work.store(5, Ordering::SeqCst);
+        at_work.store(7, Ordering::SeqCst);
         scope.spawn(|| slow("says nothing", 8..15, &silent));
         scope.spawn(|| slow("keeps its connection", 8..15, &idle));
         scope.spawn(|| slow("sends its headers slowly", 8..15, &slow_head));
         scope.spawn(|| slow("sends its body slowly", 25..40, &slow_body));
+        scope.spawn(|| slow("signs in slowly", 25..40, &slow_sign_in));
+        scope.spawn(|| slow("sends a form slowly", 25..40, &slow_plan));
         scope.spawn(|| slow("does not read its reply", 25..40, &unread));
         let mut longest = Duration::ZERO;
         while at_work.load(Ordering::SeqCst) > 1 {
@@ -173,6 +189,25 @@ fn what_is_no_request_is_400_and_what_follows_a_request_does_not_delay_its_reply
             .send("GET", "/clusters", &[], &vec![b'x'; size])
             .expect(200);
     }
+}
+
+#[test]
+fn a_form_that_is_too_large_is_413_and_strangers_send_none() {
+    const MEGABYTE: usize = 1 << 20;
+    let folder = Folder::new();
+    let server = folder.crud().start();
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let send = |token: &str, path: &str, size: usize| {
+        let form = [&b"token=x&body="[..], &vec![b'x'; size]].concat();
+        server.with(token).send("POST", path, &headers, &form).status
+    };
+    assert_eq!(send("unknown", "/ui/login", 60_000), 401);
+    assert_eq!(send("unknown", "/ui/login", MEGABYTE), 413);
+    assert_eq!(send(WRITE, "/ui/check", 3 * MEGABYTE), 200);
+    assert_eq!(send(WRITE, "/ui/plan", 5 * MEGABYTE), 413);
+    // Nothing is read of who may not change anything.
+    assert_eq!(send("unknown", "/ui/plan", 5 * MEGABYTE), 303);
+    assert_eq!(send(READ, "/ui/plan", 5 * MEGABYTE), 403);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use fleet::snapshot::{Cluster, Poll};
 use fleet::status::{ClusterStatus, Expected, ExpectedKind, KindStatus, Lasting, Moment, State, judge};
 use resourceset::Bundle;
 
-pub use self::causes::Cause;
+pub use self::causes::{Cause, Shortened};
 pub use self::changed::{Changed, Crowded, Waiting};
 pub use self::evidence_map::{EvidenceMap, PollSeen, Said};
 use self::latest::Latest;

@@ -152,6 +152,10 @@ impl App {
             if n % 16 == 0 {
                 may_judge = Instant::now() < until;
             }
+            // What a cluster that does not fail rests on is not looked at.
+            if query.has_cause() && !self.is_failing(&judge, cluster) {
+                continue;
+            }
             let Some(row) = self.row(&judge, cluster, wanted.as_ref(), may_judge) else {
                 continue;
             };
@@ -183,6 +187,12 @@ impl App {
             revision: last.revision,
             agent: last.agent.clone(),
         })
+    }
+
+    /// By its kept state, if it has one.
+    fn is_failing(&self, judge: &Judge, cluster: &Arc<Cluster>) -> bool {
+        let (lasting, _) = judge.lasting(&self.evidence, cluster, true);
+        lasting.state == State::Failing
     }
 
     /// Whether what fails on a cluster fails for the reason and at the version of a query.

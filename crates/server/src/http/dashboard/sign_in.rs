@@ -18,18 +18,18 @@ pub(super) fn issuer(oidc: Arc<Oidc>) -> Arc<dyn Issuer> {
     Arc::new(FirstIssuer::new(oidc))
 }
 
-/// A code that the issuer refuses is a failed authentication. An address with too many of them does not reach the issuer.
+/// An address with too many codes that the issuer refused does not reach the issuer.
 pub(super) async fn limit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if request.uri().path() != CALLBACK {
         return next.run(request).await;
     }
     let address = client_address(Peer::of(request.extensions()), request.headers(), &app.trusted_proxies);
-    if let Some(wait) = app.failures.wait(address) {
+    if let Some(wait) = app.failures.wait_with_code(address) {
         return Problem::too_many_failures(wait).into_response();
     }
     let response = next.run(request).await;
     if response.status() == StatusCode::UNAUTHORIZED {
-        app.failures.count(address, None);
+        app.failures.count_code(address);
     }
     response
 }

@@ -7,6 +7,10 @@ use super::schemas::{flag, number, reference};
 use crate::auth::Right;
 use crate::http::observe::MOST_REASON;
 
+/// The parameter `changes` of plans and differences.
+const CHANGES: &str =
+    "The most changed documents to show, and the most ids in every other list of clusters. Totals count all.";
+
 /// The description of one operation.
 #[derive(Debug)]
 pub struct Operation {
@@ -71,16 +75,17 @@ impl Operation {
         self.header("X-Change-Reason", "Why; kept in the log.", reason)
     }
 
-    /// `limit`, `offset` and `manifests` are known only with `dry_run`. OpenAPI has no parameters that depend on another one,
+    /// `limit`, `offset`, `changes` and `manifests` are known only with `dry_run`. OpenAPI has no parameters that depend on another one,
     /// so they are listed in an extension.
     fn dry_run_parameter(mut self) -> Self {
-        let description = "Return the plan of the write, and change nothing. With `dry_run`, three more parameters are known: \
-            `limit` and `offset` select the clusters that the plan shows, and `manifests` adds the Kubernetes objects that \
-            would change, of at most 100 clusters.";
+        let description = "Return the plan of the write, and change nothing. With `dry_run`, four more parameters are known: \
+            `limit` and `offset` select the clusters that the plan shows, `changes` limits how many documents it shows, and \
+            `manifests` adds the Kubernetes objects that would change, of at most 100 clusters.";
         let mut parameter = query("dry_run", description, flag());
         parameter["x-more-parameters"] = json!([
             {"name": "limit", "description": "The most clusters to show.", "schema": number(1)},
             {"name": "offset", "description": "How many clusters to skip.", "schema": number(0)},
+            {"name": "changes", "description": CHANGES, "schema": number(0)},
             {"name": "manifests", "description": "Also show Kubernetes objects.", "schema": flag()},
         ]);
         self.parameters.push(parameter);
@@ -116,6 +121,11 @@ impl Operation {
         self.query("limit", "The most items to return.", number(1))
             .query("offset", "How many items to skip.", number(0))
             .bad_parameters()
+    }
+
+    /// How many of the documents of a difference are listed.
+    pub fn listed_changes(self) -> Self {
+        self.query("changes", CHANGES, number(0))
     }
 
     pub fn at_revision(self) -> Self {

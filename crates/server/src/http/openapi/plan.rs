@@ -216,12 +216,16 @@ fn list_effect() -> Value {
 fn totals() -> Value {
     let sums = json!({"clusters": integer(), "added": integer(), "removed": integer(), "changed": integer()});
     let properties = json!({
+        "changes": described("Documents that change, also those that are not listed.", integer()),
         "clusters": integer(),
         "by_environment": {"type": "object", "description": "Clusters.", "additionalProperties": integer()},
         "by_kind": {"type": "object", "description": "Inputs, by path.", "additionalProperties": object(&[], sums)},
         "warnings": integer(),
     });
-    object(&["clusters", "by_environment", "by_kind", "warnings"], properties)
+    object(
+        &["changes", "clusters", "by_environment", "by_kind", "warnings"],
+        properties,
+    )
 }
 
 fn relabelled() -> Value {

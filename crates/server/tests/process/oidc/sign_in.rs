@@ -175,7 +175,12 @@ fn a_person_signs_in_with_the_account_of_the_organisation() {
     assert_eq!(signed_in.header("location"), Some("/ui/revisions?limit=5"));
     assert_eq!((browser.session(), browser.cookies.get(ATTEMPT)), (1, None));
     let shown = browser.get("/ui/revisions?limit=5").expect(200);
-    assert!(shown.text().contains("platform · admin"), "{}", shown.text());
+    // As the log names her.
+    assert!(
+        shown.text().contains(">platform/") && shown.text().contains(" · admin<"),
+        "{}",
+        shown.text()
+    );
 
     // Nothing of it is in the log.
     let log = world.server.process.log().join("\n");
@@ -491,6 +496,16 @@ fn made_up_codes_do_not_reach_the_issuer_without_end() {
     assert!(limited, "no attempt was limited");
     // Those with a token are not concerned.
     world.server.reader().get("/clusters").expect(200);
+}
+
+#[test]
+fn wrong_tokens_of_others_at_the_same_address_do_not_keep_people_from_signing_in() {
+    let world = World::new();
+    let stranger = world.server.with("wrong");
+    assert!((0..700).any(|_| stranger.get("/clusters").status == 429));
+    let (mut browser, path) = world.led_back("ann");
+    browser.get(&path).expect(303);
+    browser.get("/ui").expect(200);
 }
 
 #[test]

@@ -197,6 +197,7 @@ pub fn rollback(_: &Kinds) -> Operation {
 pub fn diff(_: &Kinds) -> Operation {
     Operation::new("changes", "diff", "The difference between two revisions.")
         .paged()
+        .listed_changes()
         .required_query("from", "The first revision.", number(0))
         .query("to", "The second revision; the current one by default.", number(0))
         .query(

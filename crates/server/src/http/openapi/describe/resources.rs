@@ -1,6 +1,6 @@
 //! The resources of one kind.
 
-use fleet::kind::{CLUSTERS, GUARDS, Kind};
+use fleet::kind::{CLUSTERS, GUARDS, Kind, ROLLOUTS};
 use serde_json::{Value, json};
 
 use super::Operation;
@@ -39,6 +39,10 @@ pub fn list(kind: &Kind) -> Operation {
         let description = "Only guards that are in force at this time: RFC 3339, or `now`.";
         let time = json!({"type": "string", "example": "2026-12-24T00:00:00Z"});
         list = list.query("at", description, time);
+    }
+    if name == ROLLOUTS {
+        let description = "`true`: only rollouts that are under way (running, paused, halted, reverted). `false`: only those that are over.";
+        list = list.query("active", description, flag());
     }
     let items = array(reference(&kind.singular));
     let reply = "The resources; X-Total-Count says how many there are on all pages.";

@@ -283,7 +283,9 @@ pub fn causes(_: &Kinds) -> Operation {
         "reason": text(), "path": maybe_text(), "component": maybe_text(), "version": text(),
         "clusters": described("How many have it.", integer()),
         "examples": described("The first ones.", array(text())),
-        "since": time(), "message": described("The newest.", text()),
+        "since": described("When the first cluster got it.", time()),
+        "joined": described("When the last cluster got it.", time()),
+        "message": described("The newest.", text()),
     });
     let required = [
         "reason",
@@ -293,16 +295,32 @@ pub fn causes(_: &Kinds) -> Operation {
         "clusters",
         "examples",
         "since",
+        "joined",
         "message",
     ];
-    let answer = json!({"causes": array(object(&required, cause))});
+    let owner = json!({"id": text(), "causes": integer()});
+    let own = json!({
+        "causes": described("How many causes `own` leaves out.", integer()),
+        "clusters": described("The clusters that have them, those with most first.", array(object(&["id", "causes"], owner))),
+    });
+    let answer = json!({
+        "causes": array(object(&required, cause)),
+        "total": described("All causes, also those that are left out.", integer()),
+        "own": object(&["causes", "clusters"], own),
+    });
     Operation::new(
         "status",
         "status_causes",
-        "What fails, grouped by reason, component and version; what most clusters have first.",
+        "What fails, grouped by reason, component and version; what most clusters have first, then the newest.",
     )
     .query("selector", "Only clusters that match this label selector.", selector())
-    .answer(200, "The causes.", object(&["causes"], answer))
+    .query("limit", "The most causes to return.", number(1))
+    .query(
+        "own",
+        "Of the causes that only one cluster has, return at most so many of each cluster, the newest.",
+        number(0),
+    )
+    .answer(200, "The causes.", object(&["causes", "total", "own"], answer))
     .bad_parameters()
     .bad_selector()
     .late()
@@ -367,6 +385,13 @@ pub fn cluster(_: &Kinds) -> Operation {
             array(object(&["object", "reason"], stray)),
         ),
     );
+    answer.insert(
+        "events".to_owned(),
+        described(
+            "With `events`: what events and reports said last of each object, the newest first.",
+            array(event()),
+        ),
+    );
     let required = [
         "at",
         "id",
@@ -384,10 +409,31 @@ pub fn cluster(_: &Kinds) -> Operation {
         "The state of the cluster and of each of its inputs.",
     )
     .path("id", "The id of the resource.")
+    .query(
+        "events",
+        "Also return so many of the newest observations that the server keeps: the last one of each object.",
+        number(1),
+    )
     .answer(200, "The status.", object(&required, Value::Object(answer)))
     .bad_parameters()
     .problem(404, "There is no such resource.")
     .late()
+}
+
+/// What an event or a report said of an object.
+fn event() -> Value {
+    let health = json!({"type": "string", "enum": ["ready", "progressing", "failing", "deleted"]});
+    let properties = json!({
+        "object": text(), "input": described("The input that it was made from, as PATH/ID. null: not known.", maybe_text()),
+        "health": health, "version": text(), "reason": text(), "message": text(),
+        "evidence": {"type": "string", "enum": ["event", "report"]}, "at": time(), "since": time(),
+    });
+    object(
+        &[
+            "object", "input", "health", "version", "reason", "message", "evidence", "at", "since",
+        ],
+        properties,
+    )
 }
 
 pub fn revision(_: &Kinds) -> Operation {
