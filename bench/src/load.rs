@@ -116,10 +116,10 @@ pub(crate) fn poll(dns: &str, path: &str) -> Vec<u8> {
     poll_as(dns, path, READ_TOKEN)
 }
 
-/// The same of another agent.
+/// The same by an agent, with marks, as the shipped providers ask.
 pub(crate) fn poll_of(dns: &str, path: &str, agent: &str) -> Vec<u8> {
     format!(
-        "GET /api/v2/flux/clusters/{dns}/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: {agent}\r\n\
+        "GET /api/v2/flux/clusters/{dns}/{path}?marked=true HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: {agent}\r\n\
          Accept: application/json\r\nAuthorization: Bearer {READ_TOKEN}\r\nAccept-Encoding: gzip\r\n\r\n"
     )
     .into_bytes()

@@ -289,8 +289,9 @@ impl Profiled {
         let made = making(fleet, server).await?;
         let mut client = Client::new(server.addr, 0);
         let write = median(&mut client, fleet, |cluster, n| load::write(cluster, 2_000 + n)).await?;
+        // The label that the profiles select by: the cluster leaves some and enters others.
         let label = median(&mut client, fleet, |cluster, n| {
-            let body = format!(r#"{{"labels":{{"slot":"{}"}}}}"#, n % 10);
+            let body = format!(r#"{{"labels":{{"wave":"{}"}}}}"#, n % 10);
             request("PATCH", &format!("/clusters/{}", cluster.id), &body)
         });
         let label = label.await?;

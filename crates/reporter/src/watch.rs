@@ -28,15 +28,20 @@ impl Watch {
     /// Follows the objects, for good. After a failure the list is read again, so that nothing is missed.
     pub(crate) async fn run(self) {
         let mut backoff = Backoff::new(self.pace.first_retry, self.pace.longest_retry);
-        // What was last logged, so that a kind that stays away is logged once.
-        let mut absent = None;
+        let mut past = Past::default();
         loop {
-            let Err(error) = self.follow(&mut backoff, &mut absent).await;
+            let Err(error) = self.follow(&mut backoff, &mut past).await;
             let (kind, namespace) = (self.kind.name(), &self.namespace);
             if let Some(reason) = absence(&error) {
-                self.inventory
-                    .send_modify(|inventory| inventory.replace(self.kind, &self.namespace, Vec::new()));
-                if absent.replace(reason) != Some(reason) {
+                self.inventory.send_if_modified(|inventory| {
+                    // The objects are still there if only the right to see them is gone.
+                    if reason == Absence::Forbidden && past.was_listed {
+                        return inventory.lose(self.kind, &self.namespace);
+                    }
+                    inventory.replace(self.kind, &self.namespace, Vec::new());
+                    true
+                });
+                if past.absent.replace(reason) != Some(reason) {
                     match reason {
                         Absence::Unknown => info!(
                             kind,
@@ -58,11 +63,7 @@ impl Watch {
         }
     }
 
-    async fn follow(
-        &self,
-        backoff: &mut Backoff,
-        absent: &mut Option<Absence>,
-    ) -> Result<std::convert::Infallible, watcher::Error> {
+    async fn follow(&self, backoff: &mut Backoff, past: &mut Past) -> Result<std::convert::Infallible, watcher::Error> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &self.kind.resource());
         let mut events = pin!(watcher(api, watcher::Config::default()));
         let mut listed = Vec::new();
@@ -78,7 +79,10 @@ impl Watch {
                     let listed = std::mem::take(&mut listed);
                     debug!(kind = self.kind.name(), objects = listed.len(), "listed");
                     backoff.reset();
-                    *absent = None;
+                    *past = Past {
+                        was_listed: true,
+                        absent: None,
+                    };
                     self.inventory
                         .send_modify(|inventory| inventory.replace(self.kind, &self.namespace, listed));
                 }
@@ -94,6 +98,15 @@ impl Watch {
             }
         }
     }
+}
+
+/// What happened before.
+#[derive(Default)]
+struct Past {
+    /// Whether the objects were ever listed.
+    was_listed: bool,
+    /// What was last logged, so that a kind that stays away is logged once.
+    absent: Option<Absence>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

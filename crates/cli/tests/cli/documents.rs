@@ -154,6 +154,12 @@ fn export_can_start_another_fleet() {
     let world = World::fleet();
     world.file("mixed.yaml", MIXED);
     world.sh("flux-resourceset-cli apply -f mixed.yaml").json();
+    // The profile comes before the clusters that have its label.
+    world.file(
+        "profile.yaml",
+        "{kind: profiles, id: rest, selector: 'team!=b', namespaces: [{id: podinfo}]}",
+    );
+    world.sh("flux-resourceset-cli apply -f profile.yaml").json();
     let other = World::demo();
     other.sh("flux-resourceset-cli cluster delete demo-cluster-01").json();
     for line in ["export -o yaml -l team=a", "export"] {
@@ -171,6 +177,9 @@ fn export_can_start_another_fleet() {
         list
     };
     assert_eq!(clusters(&world), clusters(&other));
+    let profiles = |world: &World| world.sh("flux-resourceset-cli profile list -o json").json();
+    assert_eq!(profiles(&world), profiles(&other));
+    assert_eq!(profiles(&other)[0]["id"], "rest");
 }
 
 #[test]

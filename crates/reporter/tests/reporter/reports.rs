@@ -156,17 +156,19 @@ async fn nothing_is_reported_as_everything_while_a_kind_cannot_be_seen() {
     let (_, first) = world.fleet.report_after(0, |_| true).await;
     assert_eq!(first.objects().len(), 2, "the first one has everything");
 
-    // The watch fails later: what is seen of other kinds is still told, but no report claims to be complete.
-    world.kubernetes.refuse("helmreleases", Some(500));
-    world.kubernetes.put("kustomizations", release("b", "False"));
-    let before = world.fleet.reports().len();
-    let lost = |call: &crate::fleet::Call| !call.is_full() && call.object("platform-b").is_some();
-    let (n, _) = world.fleet.report_after(before.saturating_sub(1), lost).await;
-    world.kubernetes.put("kustomizations", release("b", "True"));
-    let (n, _) = world.fleet.report_after(n, |_| true).await;
-    world.kubernetes.refuse("helmreleases", None);
-    let (_, healed) = world.fleet.report_after(n, crate::fleet::Call::is_full).await;
-    assert_eq!(healed.objects().len(), 2, "nothing was taken for deleted");
+    // The watch fails later, or the right to it is taken away: what is seen of other kinds is still told, but no report claims to be complete.
+    for status in [500, 403] {
+        let before = world.fleet.reports().len();
+        world.kubernetes.refuse("helmreleases", Some(status));
+        world.kubernetes.put("kustomizations", release("b", "False"));
+        let lost = |call: &crate::fleet::Call| !call.is_full() && call.object("platform-b").is_some();
+        let (n, _) = world.fleet.report_after(before.saturating_sub(1), lost).await;
+        world.kubernetes.put("kustomizations", release("b", "True"));
+        let (n, _) = world.fleet.report_after(n, |_| true).await;
+        world.kubernetes.refuse("helmreleases", None);
+        let (_, healed) = world.fleet.report_after(n, crate::fleet::Call::is_full).await;
+        assert_eq!(healed.objects().len(), 2, "nothing was taken for deleted");
+    }
     let told = world.fleet.reports();
     assert!(
         told.iter()
