@@ -95,6 +95,8 @@ pub struct Metrics {
     pub templates_current: Gauge,
     pub cluster_states: Family<StateLabels, Gauge>,
     pub rollouts: Family<RolloutLabels, Gauge>,
+    /// Running rollouts whose last look failed.
+    pub rollouts_unjudged: Gauge,
     pub rollout_steps: Family<StepLabels, Counter>,
     pub events: Counter,
     pub reports: Counter,
@@ -161,6 +163,10 @@ impl Default for Metrics {
             ),
             cluster_states: registrar.add("cluster_states", "Clusters, by state and environment"),
             rollouts: registrar.add("rollouts", "Rollouts that have not ended, by state and what they wait for"),
+            rollouts_unjudged: registrar.add(
+                "rollouts_unjudged",
+                "Running rollouts that this process could not judge the last time: their gates do not move",
+            ),
             rollout_steps: registrar.add("rollout_steps", "Steps of rollouts that this process took by itself"),
             events: registrar.add("events", "Events of Flux that clusters sent"),
             reports: registrar.add("reports", "Reports that reporters in clusters sent"),

@@ -90,6 +90,8 @@ pub enum Verb {
     Step {
         id: String,
         step: Step,
+        /// The wave that must be the next one.
+        wave: Option<String>,
     },
     /// Sets and removes the patches of clusters for a definition.
     Patch {

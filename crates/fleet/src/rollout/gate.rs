@@ -100,6 +100,9 @@ pub struct NotAGate {
     pub detail: &'static str,
 }
 
+/// The longest soak and the longest deadline.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 impl Gate {
     /// The values of fields that a gate leaves out. They are written into the document, so that everyone sees them.
     pub(crate) const DEFAULTS: [(&'static str, &'static str); 4] = [
@@ -138,6 +141,22 @@ impl Gate {
             soak: span("soak")?.unwrap_or_default(),
             deadline: span("deadline")?,
         })
+    }
+
+    /// What can be read and makes no sense. A stored gate may be from before these rules.
+    pub(crate) fn mistakes(&self) -> Vec<NotAGate> {
+        let mut found = Vec::new();
+        for (field, given) in [("soak", Some(self.soak)), ("deadline", self.deadline)] {
+            if given.is_some_and(|given| given > LONGEST) {
+                let detail = "is longer than a year (365d)";
+                found.push(NotAGate { field, detail });
+            }
+        }
+        if !self.soak.is_zero() && self.deadline.is_some_and(|deadline| self.soak >= deadline) {
+            let detail = "must be shorter than the deadline, which ends the soak";
+            found.push(NotAGate { field: "soak", detail });
+        }
+        found
     }
 }
 
@@ -243,6 +262,14 @@ impl Gate {
     /// Failing clusters, and silent ones beyond what is allowed.
     fn failures(&self, counts: &Counts, silent: usize) -> usize {
         counts.failing + silent.saturating_sub(self.silent.at_most(counts.affected))
+    }
+
+    /// How long one must have watched to know that the gate does not hold: evidence may be lost at a start, and a soak starts again.
+    pub fn grace(&self, silent_after: Duration) -> Duration {
+        let heard = self
+            .deadline
+            .map_or(silent_after, |deadline| deadline.min(silent_after));
+        self.soak.saturating_add(heard)
     }
 
     /// Whether the next wave may be promoted.
@@ -417,6 +444,40 @@ mod tests {
             (json!({"told": "95%", "converged": "95%"}), "told"),
         ] {
             assert_eq!(Gate::read(&value).unwrap_err().field, field, "{value}");
+        }
+    }
+
+    /// A stored gate may have any duration.
+    #[test]
+    fn the_grace_after_a_start_is_bounded_and_never_overflows() {
+        let minutes = |n: u64| Duration::from_secs(60 * n);
+        for (value, expected) in [
+            (json!({"soak": "30m", "deadline": "2h"}), minutes(50)),
+            (json!({"soak": "1m", "deadline": "5m"}), minutes(6)),
+            (json!({"deadline": null}), minutes(20)),
+            (json!({"soak": "18446744073709551615s"}), Duration::MAX),
+        ] {
+            assert_eq!(gate(&value).grace(minutes(20)).as_secs(), expected.as_secs(), "{value}");
+        }
+    }
+
+    #[test]
+    fn durations_have_an_end_and_a_soak_ends_before_the_deadline() {
+        for (value, fields) in [
+            (json!({"soak": "365d", "deadline": null}), vec![]),
+            (json!({"soak": "366d", "deadline": null}), vec!["soak"]),
+            (json!({"soak": "18446744073709551615s", "deadline": null}), vec!["soak"]),
+            (json!({"deadline": "8761h"}), vec!["deadline"]),
+            (
+                json!({"soak": "400d", "deadline": "366d"}),
+                vec!["soak", "deadline", "soak"],
+            ),
+            (json!({"soak": "2h", "deadline": "2h"}), vec!["soak"]),
+            (json!({"soak": "119m", "deadline": "2h"}), vec![]),
+            (json!({"soak": "0s", "deadline": "0s"}), vec![]),
+        ] {
+            let found: Vec<_> = gate(&value).mistakes().iter().map(|one| one.field).collect();
+            assert_eq!(found, fields, "{value}");
         }
     }
 }

@@ -24,7 +24,7 @@ pub use self::moves::Wanted;
 pub(crate) use self::moves::{Moved, demoted, moved, started};
 pub use self::steps::{Action, Step};
 pub(crate) use self::steps::{SERVER_FIELDS, begin, complete_gate};
-pub use self::wave::{Percent, Wave};
+pub use self::wave::{Percent, Wave, Waves};
 use crate::document::Document;
 use crate::json::Json;
 use crate::log::Revision;
@@ -94,7 +94,7 @@ pub struct Rollout {
     pub approved: Option<String>,
     /// The revision of each promotion, by the name of the wave.
     pub promotions: BTreeMap<String, Revision>,
-    /// When state or wave changed last, in the format of revisions.
+    /// When state, wave or what it waits for changed last, in the format of revisions: the deadline of a gate begins then.
     pub since: Option<String>,
     /// Why it halted, or was reverted by its gate.
     pub message: Option<String>,

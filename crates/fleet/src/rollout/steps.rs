@@ -54,6 +54,11 @@ impl Action {
         }
     }
 
+    /// Whether it is about the next wave, which a request can name.
+    pub const fn is_on_a_wave(self) -> bool {
+        matches!(self, Action::Approve | Action::Promote)
+    }
+
     /// Whether it stops a change: that is never refused by a guard.
     pub const fn is_safe(self) -> bool {
         matches!(self, Action::Pause | Action::Revert | Action::Abort)
@@ -66,8 +71,9 @@ pub enum Step {
     Action(Action),
     /// The next wave, because the gate has passed.
     Promote,
-    /// It waits for something that a person can change: an approval, the end of a guard.
-    Wait(String),
+    /// Its gate has passed, and it waits for something that a person can change: an approval, the end of a guard. None: the gate no
+    /// longer holds, and it waits for the gate again.
+    Wait(Option<String>),
     Halt(String),
     /// By `on_failure: revert`.
     Revert(String),
@@ -136,11 +142,19 @@ fn set(document: &mut Value, state: State, wave: Option<&str>, cutoff: u16, at: 
 
 impl Rollout {
     /// The document after a step, which becomes this revision. A completion writes the shared documents as well, which is up to the caller.
-    pub(crate) fn after(&self, step: &Step, at: Option<&str>, revision: Revision) -> Result<Value, Refusal> {
+    /// `wave` is the one that the caller means, if it says so.
+    pub(crate) fn after(
+        &self,
+        step: &Step,
+        wave: Option<&str>,
+        at: Option<&str>,
+        revision: Revision,
+    ) -> Result<Value, Refusal> {
         let mut document = self.document.body.parse();
         match step {
             Step::Wait(what) => {
-                document["waiting_for"] = what.as_str().into();
+                document["waiting_for"] = what.as_deref().into();
+                document["since"] = at.into();
                 return Ok(document);
             }
             Step::Halt(why) => {
@@ -153,6 +167,7 @@ impl Rollout {
         }
         let action = step.action().expect("the others returned");
         self.check_state(action)?;
+        self.check_next(action, wave)?;
         match action {
             Action::Approve => {
                 let wave = match self.next_wave() {
@@ -163,7 +178,11 @@ impl Rollout {
                     _ => return Err(self.wrong_state(action, "its next wave needs no approval")),
                 };
                 document["approved"] = wave.name.as_str().into();
-                document["waiting_for"] = Value::Null;
+                // The time of waiting is no part of the deadline.
+                if self.waiting_for.is_some() {
+                    document["waiting_for"] = Value::Null;
+                    document["since"] = at.into();
+                }
             }
             Action::Pause => self.set_state(&mut document, State::Paused, at),
             Action::Resume => self.set_state(&mut document, State::Running, at),
@@ -221,6 +240,19 @@ impl Rollout {
         match fits {
             true => Ok(()),
             false => Err(self.wrong_state(action, &format!("it is {}", self.state.name()))),
+        }
+    }
+
+    /// Refuses an action on a wave that is not the next one: the request was made, or sent again, when another one was.
+    fn check_next(&self, action: Action, wanted: Option<&str>) -> Result<(), Refusal> {
+        let next = self.next_wave().map(|wave| wave.name.as_str());
+        match (wanted, next) {
+            (None, _) => Ok(()),
+            (Some(wanted), Some(next)) if wanted == next => Ok(()),
+            (Some(wanted), Some(next)) => {
+                Err(self.wrong_state(action, &format!("its next wave is {next}, not {wanted}")))
+            }
+            (Some(_), None) => Err(self.wrong_state(action, "every wave is promoted")),
         }
     }
 

@@ -9,7 +9,7 @@ use super::Rollout;
 use crate::document::Etag;
 use crate::kind::Kind;
 use crate::selector::{Matcher, Selector, Subject};
-use crate::snapshot::Cluster;
+use crate::snapshot::{Cluster, Fleet};
 
 /// One wave, in the order in which they are promoted.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -63,7 +63,7 @@ impl fmt::Display for Percent {
 
 /// The waves of a rollout with their selectors resolved.
 #[derive(Debug)]
-pub(crate) struct Waves {
+pub struct Waves {
     rollout: Arc<Rollout>,
     matchers: Vec<Option<Matcher>>,
 }
@@ -78,7 +78,7 @@ impl Waves {
     }
 
     /// The position of the wave that a cluster is in: the first whose selector matches, else the one that has its bucket.
-    pub(crate) fn of(&self, cluster: &Cluster) -> usize {
+    pub fn of(&self, cluster: &Cluster) -> usize {
         let mut subject = Subject::new(cluster);
         let matches = |matcher: &Option<Matcher>| matcher.as_ref().is_some_and(|one| one.matches_subject(&mut subject));
         if let Some(selected) = self.matchers.iter().position(matches) {
@@ -101,6 +101,13 @@ impl Waves {
             Some(wave) if wave + 1 >= self.rollout.waves.len() => true,
             Some(wave) => self.of(cluster) <= wave,
         }
+    }
+}
+
+impl Fleet {
+    /// Who is in which wave of a rollout, also of one that has ended.
+    pub fn waves_of(&self, rollout: &Arc<Rollout>) -> Waves {
+        Waves::new(rollout, self.kinds().clusters().map(|kind| &**kind))
     }
 }
 

@@ -49,7 +49,7 @@ impl Draft<'_> {
                 let value = value.clone().map(brought_back);
                 Ok(self.put(ROLLOUTS, id.as_str().into(), value)?)
             }
-            Verb::Step { id, step } => self.step(id, step),
+            Verb::Step { id, step, wave } => self.step(id, step, wave.as_deref()),
             _ => {
                 let detail = "a rollout is created, changed in its gate, acted on and deleted; nothing else";
                 Err(Refusal::at(Reason::Invalid, "/op", detail).into())
@@ -127,9 +127,12 @@ impl Draft<'_> {
     /// What the schema of a rollout cannot say.
     fn check_shape(&self, value: &Value) -> Vec<Violation> {
         let mut errors = Vec::new();
-        if let Err(error) = Gate::read(&value["gate"]) {
-            errors.push(Violation::new(format!("/gate/{}", error.field), error.detail));
-        }
+        let mistakes = Gate::read(&value["gate"]).map_or_else(|error| vec![error], |gate| gate.mistakes());
+        errors.extend(
+            mistakes
+                .iter()
+                .map(|wrong| Violation::new(format!("/gate/{}", wrong.field), wrong.detail)),
+        );
         self.check_waves(value["waves"].as_array().map_or(&[][..], Vec::as_slice), &mut errors);
         let mut patched = BTreeSet::new();
         for (n, operation) in value["operations"].as_array().into_iter().flatten().enumerate() {
@@ -190,11 +193,11 @@ impl Draft<'_> {
         }
     }
 
-    fn step(&mut self, id: &str, step: &Step) -> Result<(), Fault> {
+    fn step(&mut self, id: &str, step: &Step, wave: Option<&str>) -> Result<(), Fault> {
         self.check_version(ROLLOUTS, id)?;
         let rollout = self.rollout(id)?;
         let at = self.rules.at.map(|at| at.to_string());
-        let after = rollout.after(step, at.as_deref(), self.base.revision().next())?;
+        let after = rollout.after(step, wave, at.as_deref(), self.base.revision().next())?;
         if *step == Step::Action(Action::Complete) {
             for patch in &rollout.patches {
                 let kind = self.kind(&patch.kind)?;

@@ -84,7 +84,7 @@ pub async fn abort(State(app): State<Arc<App>>, Path(id): Path<String>, caller: 
 async fn act(app: &Arc<App>, id: String, caller: &Caller, body: Body, action: Action) -> Reply {
     let mut options = WriteOptions::of(caller)?;
     let body = request::document_or_empty(&caller.headers, body, MOST_DOCUMENT).await?;
-    let (reason, plan) = read_action(body)?;
+    let ActionBody { reason, plan, wave } = read_action(body, action)?;
     options.confirmation.plan = plan.or(options.confirmation.plan);
     let fleet = app.fleet();
     if let Some(rollout) = fleet.rollouts().get(&id) {
@@ -94,6 +94,7 @@ async fn act(app: &Arc<App>, id: String, caller: &Caller, body: Body, action: Ac
     let verb = Verb::Step {
         id: id.clone(),
         step: Step::Action(action),
+        wave,
     };
     write.operations = vec![Operation::new(ROLLOUTS, verb).when(request::if_match(&caller.headers)?)];
     write.unguarded = action.is_safe();
@@ -103,33 +104,47 @@ async fn act(app: &Arc<App>, id: String, caller: &Caller, body: Body, action: Ac
     .await
 }
 
-/// The body of an action: its reason, and the plan that was reviewed.
-fn read_action(body: Value) -> Result<(Option<String>, Option<Digest>), Problem> {
+/// The body of an action.
+#[derive(Default)]
+struct ActionBody {
+    reason: Option<String>,
+    /// The plan that was reviewed.
+    plan: Option<Digest>,
+    /// The wave that must be the next one.
+    wave: Option<String>,
+}
+
+fn read_action(body: Value, action: Action) -> Result<ActionBody, Problem> {
     let Value::Object(fields) = body else {
         return Err(Problem::invalid(vec![Violation::new("", "must be an object")]));
     };
-    let (mut reason, mut plan, mut errors) = (None, None, Vec::new());
+    let known: &[&str] = match action.is_on_a_wave() {
+        true => &["reason", "plan", "wave"],
+        false => &["reason", "plan"],
+    };
+    let (mut read, mut errors) = (ActionBody::default(), Vec::new());
     for (name, value) in fields {
         let pointer = fleet::refusal::segment(&name);
         match (name.as_str(), value.as_str()) {
-            ("reason", Some(text)) => reason = Some(text.to_owned()),
-            ("reason" | "plan", None) if value.is_null() => {}
-            ("plan", Some(text)) => match Digest::parse(text) {
-                Some(digest) => plan = Some(digest),
-                None => errors.push(Violation::new(
-                    pointer,
-                    "must be the `plan` of a dry run: 64 hexadecimal digits",
-                )),
+            (name, _) if !known.contains(&name) => {
+                let detail = format!("is not known here: use {}", known.join(", "));
+                errors.push(Violation::new(pointer, detail));
+            }
+            (_, None) if value.is_null() => {}
+            (_, None) => errors.push(Violation::new(pointer, "must be a string")),
+            ("reason", Some(text)) => read.reason = Some(text.to_owned()),
+            ("wave", Some(text)) => read.wave = Some(text.to_owned()),
+            (_, Some(text)) => match Digest::parse(text) {
+                Some(digest) => read.plan = Some(digest),
+                None => {
+                    let detail = "must be the `plan` of a dry run: 64 hexadecimal digits";
+                    errors.push(Violation::new(pointer, detail));
+                }
             },
-            ("reason" | "plan", _) => errors.push(Violation::new(pointer, "must be a string")),
-            _ => errors.push(Violation::new(
-                pointer,
-                "is not known here: \"reason\" and \"plan\" are",
-            )),
         }
     }
     match errors.is_empty() {
-        true => Ok((reason, plan)),
+        true => Ok(read),
         false => Err(Problem::invalid(errors)),
     }
 }

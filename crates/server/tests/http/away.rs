@@ -1,8 +1,8 @@
 //! The database is away: polls go on, writes say so.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use fleet::log::{Batch, Checkpoint, Head, Removed, Revision, RevisionRecord, State};
@@ -20,20 +20,35 @@ use crate::support::{DEMO, DEMO_DNS, PATHS, Setup, WRITE};
 
 /// A store that can be taken away.
 #[derive(Debug, Default)]
-struct Fragile {
-    inner: Arc<Memory>,
+pub struct Fragile {
+    pub inner: Arc<Memory>,
     away: AtomicBool,
+    /// What happens to those who read the log.
+    pub log: Mutex<Log>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Log {
+    #[default]
+    Readable,
+    Away,
+    /// A bug.
+    Panics,
 }
 
 impl Fragile {
     fn check(&self) -> Result<(), StoreError> {
         match self.away.load(Ordering::SeqCst) {
-            true => Err(StoreError::Unavailable {
-                place: "the test's store".into(),
-                detail: "gone fishing".into(),
-            }),
+            true => Err(gone()),
             false => Ok(()),
         }
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable {
+        place: "the test's store".into(),
+        detail: "gone fishing".into(),
     }
 }
 
@@ -81,7 +96,12 @@ impl Store for Fragile {
 
     async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditRecord>, StoreError> {
         self.check()?;
-        self.inner.audit(query).await
+        let log = *self.log.lock().unwrap();
+        match log {
+            Log::Readable => self.inner.audit(query).await,
+            Log::Away => Err(gone()),
+            Log::Panics => panic!("a bug, for the test"),
+        }
     }
 
     async fn revisions(&self, query: &RevisionQuery) -> Result<RevisionPage, StoreError> {

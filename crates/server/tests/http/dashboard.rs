@@ -613,3 +613,23 @@ async fn versions_say_who_runs_what_and_why() {
         .expect(200);
     assert!(page.text().contains("/ui/clusters/a-1") && !page.text().contains("/ui/clusters/a-2"));
 }
+
+/// A form that is sent twice must not act on two waves.
+#[tokio::test]
+async fn the_buttons_of_a_rollout_name_the_wave_that_the_page_shows() {
+    let app = TestApp::start().await;
+    let rollout = json!({
+        "id": "r", "waves": [{"name": "first", "percent": 10}, {"name": "rest"}],
+        "operations": [{"op": "merge", "kind": "namespaces", "id": "podinfo", "value": {"labels": {"team": "a"}}}],
+    });
+    app.post("/rollouts", &rollout).await.expect(201);
+    let browser = Browser::sign_in(&app, WRITE).await;
+    let names = async |wave: &str| {
+        let page = browser.get("/ui/rollouts/r").await.expect(200);
+        page.text()
+            .contains(&format!("{{&quot;wave&quot;:&quot;{wave}&quot;}}"))
+    };
+    assert!(names("first").await && !names("rest").await);
+    app.post("/rollouts/r/promote", &json!({})).await.expect(200);
+    assert!(names("rest").await && !names("first").await);
+}

@@ -61,13 +61,13 @@ async fn the_log_is_exported_whole_as_lines() {
 }
 
 /// A stream of events that is being read.
-struct Events {
+pub struct Events {
     body: BodyDataStream,
     text: String,
 }
 
 impl Events {
-    fn of(response: Response<Body>) -> Events {
+    pub fn of(response: Response<Body>) -> Events {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Events {
@@ -91,7 +91,7 @@ impl Events {
     }
 
     /// The next event: its id and its data.
-    async fn next(&mut self) -> Option<(u64, Value)> {
+    pub async fn next(&mut self) -> Option<(u64, Value)> {
         loop {
             let block = self.block().await?;
             if block.starts_with(':') {

@@ -23,6 +23,7 @@ mod problems;
 mod profiles;
 mod reads;
 mod revisions;
+mod rollout_driver;
 mod rollouts;
 mod safety;
 mod status;

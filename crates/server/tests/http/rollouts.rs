@@ -12,7 +12,7 @@ use crate::support::{Reply, Setup, TestApp, WRITE};
 const AGENT: &str = "flux-operator/v0.58.1";
 
 /// Six clusters with the component `app`; `c0` and `c1` are canaries, `c5` pins its version.
-fn setup() -> Setup {
+pub fn setup() -> Setup {
     let clusters: Vec<Value> = (0..6)
         .map(|n| {
             let ring = if n < 2 { "canary" } else { "main" };
@@ -36,11 +36,11 @@ fn setup() -> Setup {
     setup
 }
 
-fn dns(id: &str) -> String {
+pub fn dns(id: &str) -> String {
     format!("{id}.k8s.example.com")
 }
 
-fn rollout(fields: Value) -> Value {
+pub fn rollout(fields: Value) -> Value {
     let mut rollout = json!({
         "id": "r",
         "operations": [{"op": "merge", "kind": "platform_components", "id": "app", "value": {"oci_tag": "v2"}}],
@@ -55,22 +55,22 @@ fn rollout(fields: Value) -> Value {
 }
 
 /// Lets the driver look once.
-async fn look(app: &TestApp, driver: &Driver) {
+pub async fn look(app: &TestApp, driver: &Driver) {
     driver.look(&app.app).await;
 }
 
-async fn status(app: &TestApp) -> Value {
+pub async fn status(app: &TestApp) -> Value {
     app.read("/rollouts/r/status").await
 }
 
 /// State and wave.
-async fn at(app: &TestApp) -> (String, Value) {
+pub async fn at(app: &TestApp) -> (String, Value) {
     let status = status(app).await;
     (status["state"].as_str().unwrap().to_owned(), status["wave"].clone())
 }
 
 /// The version that a cluster is told, when it polls as Flux does.
-async fn poll(app: &TestApp, id: &str) -> String {
+pub async fn poll(app: &TestApp, id: &str) -> String {
     for path in ["namespaces", "rolebindings"] {
         ask(app, id, path).await;
     }
@@ -84,7 +84,7 @@ async fn ask(app: &TestApp, id: &str, path: &str) -> Value {
 }
 
 /// Polls, and reports what came of it.
-async fn report(app: &TestApp, id: &str, ready: bool) -> String {
+pub async fn report(app: &TestApp, id: &str, ready: bool) -> String {
     poll(app, id).await;
     report_component(app, id, ready).await
 }
@@ -108,7 +108,7 @@ async fn report_component(app: &TestApp, id: &str, ready: bool) -> String {
     version
 }
 
-async fn act(app: &TestApp, action: &str) -> Reply {
+pub async fn act(app: &TestApp, action: &str) -> Reply {
     app.post(format!("/rollouts/r/{action}"), &json!({"reason": "by hand"}))
         .await
 }
@@ -258,7 +258,7 @@ async fn a_cluster_that_is_away_is_left_out_and_the_soak_counts_from_now() {
 }
 
 /// Lets the driver look until a wave is promoted.
-async fn until_wave(app: &TestApp, driver: &Driver, wave: &str) {
+pub async fn until_wave(app: &TestApp, driver: &Driver, wave: &str) {
     for _ in 0..100 {
         look(app, driver).await;
         if at(app).await.1 == wave {
@@ -391,17 +391,33 @@ async fn a_restart_while_a_rollout_waits_for_approval_does_not_halt_it_at_its_de
     let app = setup().sqlite().start().await;
     let driver = Driver::default();
     let waves = json!([{"name": "canary", "selector": "ring=canary"}, {"name": "rest", "approve": true}]);
-    let fields = json!({"waves": waves, "gate": {"told": "100%", "deadline": "0s"}, "on_failure": "revert"});
+    let fields = json!({"waves": waves, "gate": {"told": "100%", "deadline": "1h"}, "on_failure": "revert"});
     app.post("/rollouts", &rollout(fields)).await.expect(201);
     look(&app, &driver).await;
     poll(&app, "c0").await;
     poll(&app, "c1").await;
     look(&app, &driver).await;
-    assert_eq!(status(&app).await["waiting_for"], "approval/rest");
+    let waiting = status(&app).await;
+    assert_eq!(waiting["waiting_for"], "approval/rest");
     let app = app.restart().await;
-    look(&app, &Driver::default()).await;
-    assert_eq!(at(&app).await, ("running".into(), json!("canary")));
-    assert_eq!(status(&app).await["waits"], "0 of 2 are told, 2 must be");
+    let driver = Driver::default();
+    look(&app, &driver).await;
+    let restarted = status(&app).await;
+    assert_eq!(restarted["waits"], "0 of 2 are told, 2 must be");
+    assert_eq!(
+        (&restarted["state"], &restarted["waiting_for"]),
+        (&json!("running"), &json!("approval/rest")),
+        "whose evidence is lost has not fallen back"
+    );
+    // The approval ends the waiting, and the deadline begins then.
+    act(&app, "approve").await.expect(200);
+    look(&app, &driver).await;
+    let approved = status(&app).await;
+    assert_eq!(
+        (&approved["state"], &approved["waiting_for"]),
+        (&json!("running"), &Value::Null)
+    );
+    assert_ne!(approved["since"], waiting["since"]);
 }
 
 #[tokio::test]
@@ -630,7 +646,7 @@ async fn the_plan_of_a_start_names_waves_and_pins_and_actions_have_plans() {
         .await
         .problem(412, "plan-changed");
     let problem = app
-        .post("/rollouts/r/promote", &json!({"plan": 5, "wave": "x"}))
+        .post("/rollouts/r/promote", &json!({"plan": 5, "waves": "x"}))
         .await
         .problem(422, "invalid");
     assert_eq!(problem["errors"].as_array().unwrap().len(), 2);

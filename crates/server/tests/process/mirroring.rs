@@ -548,6 +548,44 @@ fn a_mirror_identity_copies_identities_and_a_reader_is_told_that_it_cannot() {
     assert!(line.contains("role mirror"), "{line}");
 }
 
+/// A mirror serves what each wave has, and drives nothing.
+#[test]
+fn a_mirror_follows_a_rollout_through_its_waves() {
+    let (there, here) = (Folder::new(), Folder::new());
+    let origin = origin(&there);
+    let writer = origin.writer();
+    for (id, ring) in [("c-1", "canary"), ("c-2", "main")] {
+        let mut cluster = cluster(id);
+        cluster["labels"] = json!({ "ring": ring });
+        cluster["namespaces"] = json!([{"id": "podinfo"}]);
+        writer.post("/clusters", &cluster).expect(201);
+    }
+    let mirror = mirror_of(&here, origin.address).start();
+    let rollout = json!({
+        "id": "r", "gate": {"converged": "100%"},
+        "operations": [{"op": "merge", "kind": "namespaces", "id": "podinfo", "value": {"labels": {"version": "two"}}}],
+        "waves": [{"name": "canary", "selector": "ring=canary"}, {"name": "rest"}],
+    });
+    writer.post("/rollouts", &rollout).expect(201);
+    let has = |server: &Server, token: &str, id: &str| {
+        let reply = server.with(token).get(&poll(id)).expect(200);
+        reply.text().contains(r#""version":"two""#)
+    };
+    eventually("the canary has it", || has(&mirror, EDGE, "c-1"));
+    assert!(!has(&mirror, EDGE, "c-2"));
+    // Nobody reports, so that the origin waits for its gate.
+    caught_up(&origin, &mirror);
+    writer.post("/rollouts/r/pause", &json!({})).expect(200);
+    writer.post("/rollouts/r/complete", &json!({})).expect(200);
+    caught_up(&origin, &mirror);
+    assert!(has(&mirror, EDGE, "c-2"));
+    writer
+        .post("/rollback", &json!({"undo": revision(&origin)}))
+        .expect(200);
+    caught_up(&origin, &mirror);
+    assert!(has(&mirror, EDGE, "c-1") && !has(&mirror, EDGE, "c-2"));
+}
+
 #[test]
 fn an_origin_that_cannot_be_mirrored_is_named() {
     let (there, here) = (Folder::new(), Folder::new());

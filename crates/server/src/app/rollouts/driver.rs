@@ -1,34 +1,30 @@
 //! The task that moves rollouts: it promotes the first wave, each next one when its gate has passed, and completes. Every process
 //! in `crud` mode runs one; the commit's compare-and-swap makes each step once.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fleet::Fleet;
 use fleet::document::Etag;
-use fleet::kind::ROLLOUTS;
-use fleet::log::Author;
-use fleet::operation::{IfMatch, Operation, Verb};
-use fleet::refusal::Reason;
-use fleet::rollout::{Action, OnFailure, Rollout, State, Step, Times, Verdict};
-use fleet::status::Moment;
-use store::StoreError;
-use tracing::{info, warn};
+use fleet::rollout::{Rollout, State, Step};
+use tokio::task::JoinHandle;
+use tracing::warn;
 
-use super::members::{Members, promotion};
-use super::{promoted, words};
+use super::gates::Seen;
+use super::steps::{Due, Taken};
 use crate::app::App;
-use crate::app::engine::{WriteError, WriteRequest};
 use crate::app::errors::ReadError;
-use crate::app::reads::{Class, Turn};
-use crate::app::status::Judge;
-use crate::metrics::{RolloutLabels, StepLabels};
+use crate::app::reads::Class;
+use crate::metrics::RolloutLabels;
 
 /// How often rollouts are looked at, at most.
 const EVERY: Duration = Duration::from_secs(1);
-/// The share of time that this may take.
+/// How much longer than a look the rest after it is, for each rollout that runs: all looks together take a fixed share of the time.
 const REST: u32 = 4;
+const MOST_REST: Duration = Duration::from_secs(60);
+/// The rest after a look that failed.
+const REST_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// What moves rollouts.
 #[derive(Clone, Debug, Default)]
@@ -37,16 +33,24 @@ pub struct Driver(Arc<Mutex<Memory>>);
 /// What is remembered from one look to the next. All of it may be lost: then a soak starts again.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Since when a gate has had enough, and the wave that it was.
-    enough: HashMap<Arc<str>, (usize, Moment)>,
-    /// The fleet right after a promotion, for clusters that joined later. None: the log does not have it any more.
-    fleets: HashMap<(Arc<str>, usize), Option<Arc<Fleet>>>,
     /// How many times the store turned out to have another history. None: not looked at yet.
     histories: Option<u64>,
-    /// Rollouts that must halt because of that.
-    must_halt: BTreeSet<Arc<str>>,
-    /// Rollouts whose next wave a guard refused.
-    held: HashMap<Arc<str>, Held>,
+    /// The rollouts that run.
+    rollouts: HashMap<Arc<str>, Watched>,
+}
+
+/// A rollout that runs.
+#[derive(Debug, Default)]
+struct Watched {
+    seen: Arc<Mutex<Seen>>,
+    /// The store has another history than before.
+    must_halt: bool,
+    /// A guard refused the next wave.
+    held: Option<Held>,
+    /// The version that was looked at last, and until when nothing is to be expected of it.
+    rests: Option<(Etag, Instant)>,
+    /// Whether the last look failed.
+    is_unjudged: bool,
 }
 
 /// A wave that a guard refused. To judge it again costs as much as a plan of it, so that it is tried again when other guards are in force, and
@@ -62,89 +66,170 @@ struct Held {
     words: String,
 }
 
-/// How much longer than the judgement the pause after it is, and the longest pause.
+/// How much longer than the judgement the pause after it is.
 const HELD_REST: u32 = 20;
-const MOST_HELD: Duration = Duration::from_secs(60);
 
-/// Moves rollouts until the server stops.
+/// Moves rollouts until the server stops. Each has looks of its own, so that none waits for another.
 pub async fn drive(app: Arc<App>) {
     let driver = Driver::default();
+    let mut looks: HashMap<Arc<str>, JoinHandle<()>> = HashMap::new();
     loop {
-        let begun = Instant::now();
-        driver.look(&app).await;
-        let rest = (begun.elapsed() * REST).clamp(EVERY, 60 * EVERY);
+        looks.retain(|_, look| !look.is_finished());
+        for rollout in driver.running(&app) {
+            if looks.contains_key(rollout.id()) || driver.rests(&rollout) {
+                continue;
+            }
+            let (driver, app, id) = (driver.clone(), app.clone(), rollout.id().clone());
+            let look = tokio::spawn(async move { driver.look_at(&app, rollout).await });
+            looks.insert(id, look);
+        }
         tokio::select! {
-            () = tokio::time::sleep(rest) => {}
+            () = tokio::time::sleep(EVERY) => {}
             () = app.stops() => return,
         }
     }
 }
 
-/// A step that is due, and why.
-#[derive(Debug)]
-struct Due {
-    rollout: Arc<Rollout>,
-    step: Step,
-    reason: String,
-}
-
 impl Driver {
     /// Looks at every rollout once, and takes the steps that are due.
     pub async fn look(&self, app: &Arc<App>) {
+        for rollout in self.running(app) {
+            self.look_at(app, rollout).await;
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is remembered of a rollout. None: it does not run any more.
+    fn on<T>(&self, rollout: &Rollout, change: impl FnOnce(&mut Watched) -> T) -> Option<T> {
+        self.memory().rollouts.get_mut(rollout.id()).map(change)
+    }
+
+    /// The rollouts that run. What is remembered of others is forgotten.
+    fn running(&self, app: &App) -> Vec<Arc<Rollout>> {
+        // Before the fleet, which may be of another history already.
+        let histories = app.metrics.histories.get();
         let fleet = app.fleet();
         app.show_rollouts_in_metrics(&fleet);
-        let mut running = fleet.rollouts().running();
-        if fleet.damage().is_some() || !running.any(|rollout| rollout.state == State::Running) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Memory {
-                histories: Some(app.metrics.histories.get()),
-                ..Memory::default()
-            };
-            return;
+        let is_running = |rollout: &&Arc<Rollout>| fleet.damage().is_none() && rollout.state == State::Running;
+        let running: Vec<_> = fleet.rollouts().running().filter(is_running).cloned().collect();
+        let mut memory = self.memory();
+        let known = memory.histories.replace(histories);
+        let is_other_history = known.is_some_and(|known| known != histories);
+        let mut before = std::mem::take(&mut memory.rollouts);
+        for rollout in &running {
+            let mut watched = before.remove(rollout.id()).unwrap_or_default();
+            watched.must_halt |= is_other_history;
+            memory.rollouts.insert(rollout.id().clone(), watched);
         }
-        let memory = self.0.clone();
-        let looked = app.read(Class::Rollouts, move |app, turn| {
-            let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.due_steps(app, turn)
+        memory.show_unjudged(app);
+        running
+    }
+
+    /// Whether a rollout was looked at a short time ago. One that is new, or was acted on since, does not rest.
+    fn rests(&self, rollout: &Rollout) -> bool {
+        let (etag, now) = (rollout.document.etag, Instant::now());
+        let rests = self.on(rollout, |watched| {
+            let rests = watched.rests.is_some_and(|(seen, until)| seen == etag && now < until);
+            rests && !watched.must_halt
         });
-        match looked.await {
-            Ok(due) => {
-                for due in due {
-                    self.take_step(app, due).await;
-                }
+        rests.unwrap_or_default()
+    }
+
+    /// Looks at a rollout, and takes the step that is due. Whatever happens here does not concern the other rollouts.
+    async fn look_at(&self, app: &Arc<App>, rollout: Arc<Rollout>) {
+        let histories = app.metrics.histories.get();
+        let (due, took) = match self.due(app, &rollout).await {
+            Ok(found) => found,
+            Err(error) => {
+                warn!(rollout = %rollout.id(), ?error, "a rollout could not be judged");
+                let words = "its gate could not be judged: the log of the server says why";
+                app.say(&rollout, Some(words.to_owned()));
+                return self.note(app, &rollout, REST_AFTER_FAILURE, true);
             }
-            Err(stop) => warn!(?stop, "rollouts could not be looked at"),
+        };
+        let count = u32::try_from(self.memory().rollouts.len()).unwrap_or(u32::MAX);
+        let rest = took.saturating_mul(REST.saturating_mul(count));
+        self.note(app, &rollout, rest.clamp(EVERY, MOST_REST), false);
+        // What was judged may be a fleet of another history: the next look halts it.
+        if let Some(due) = due.filter(|_| app.metrics.histories.get() == histories) {
+            self.take_step(app, due).await;
         }
+    }
+
+    /// Remembers that a rollout was looked at.
+    fn note(&self, app: &App, rollout: &Rollout, rest: Duration, is_unjudged: bool) {
+        self.on(rollout, |watched| {
+            watched.rests = Some((rollout.document.etag, Instant::now() + rest));
+            watched.is_unjudged = is_unjudged;
+        });
+        self.memory().show_unjudged(app);
+    }
+
+    /// The step that is due, and how long it took to find out.
+    async fn due(&self, app: &Arc<App>, rollout: &Arc<Rollout>) -> Result<(Option<Due>, Duration), ReadError> {
+        let remembered = self.on(rollout, |watched| (watched.seen.clone(), watched.must_halt));
+        let Some((seen, must_halt)) = remembered else {
+            return Ok((None, Duration::ZERO));
+        };
+        if must_halt {
+            let why =
+                "the store has another history than the one that this rollout went out with: check it, then resume";
+            let due = Due {
+                rollout: rollout.clone(),
+                step: Step::Halt(why.to_owned()),
+                reason: why.to_owned(),
+            };
+            return Ok((Some(due), Duration::ZERO));
+        }
+        // There is nothing to read, and no look at another rollout to wait for.
+        if rollout.wave.is_none() {
+            return Ok((app.first_step(rollout), Duration::ZERO));
+        }
+        let id = rollout.id().clone();
+        let judged = app.read(Class::Rollouts, move |app, turn| {
+            let begun = Instant::now();
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = seen.due_step(app, turn, &id)?;
+            Ok((due, begun.elapsed()))
+        });
+        judged.await?
     }
 
     /// Takes a step, unless a guard has just refused it.
     async fn take_step(&self, app: &App, due: Due) {
-        let memory = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let guards = guards_in_force(&app.fleet());
         let (rollout, begun) = (due.rollout.clone(), Instant::now());
         let is_held = |held: &&Held| held.wave == rollout.wave && held.guards == guards && begun < held.until;
-        let held = memory()
-            .held
-            .get(rollout.id())
-            .filter(is_held)
-            .map(|held| held.words.clone());
-        if let Some(words) = held.filter(|_| !due.step.is_safe()) {
+        let held = self.on(&rollout, |watched| {
+            let held = watched.held.as_ref().filter(is_held);
+            held.map(|held| held.words.clone())
+        });
+        if let Some(words) = held.flatten().filter(|_| !due.step.is_safe()) {
             app.say(&rollout, Some(words));
             return;
         }
-        match app.take_step(due).await {
-            Taken::Guarded(words) => {
-                let held = Held {
-                    wave: rollout.wave,
-                    guards,
-                    until: Instant::now() + (begun.elapsed() * HELD_REST).clamp(EVERY, MOST_HELD),
-                    words,
-                };
-                memory().held.insert(rollout.id().clone(), held);
-            }
-            Taken::Otherwise => {
-                memory().held.remove(rollout.id());
-            }
-        }
+        let held = match app.take_step(due).await {
+            Taken::Guarded(words) => Some(Held {
+                wave: rollout.wave,
+                guards,
+                until: Instant::now() + (begun.elapsed() * HELD_REST).clamp(EVERY, MOST_REST),
+                words,
+            }),
+            Taken::Otherwise => None,
+        };
+        self.on(&rollout, |watched| watched.held = held);
+    }
+}
+
+impl Memory {
+    fn show_unjudged(&self, app: &App) {
+        let unjudged = self.rollouts.values().filter(|watched| watched.is_unjudged).count();
+        app.metrics
+            .rollouts_unjudged
+            .set(i64::try_from(unjudged).unwrap_or(i64::MAX));
     }
 }
 
@@ -154,192 +239,7 @@ fn guards_in_force(fleet: &Fleet) -> Vec<Etag> {
     guards.iter().map(|guard| guard.document.etag).collect()
 }
 
-/// What came of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Taken {
-    /// A guard refused it, with these words.
-    Guarded(String),
-    /// It was taken, or somebody else moved the rollout, or it halted.
-    Otherwise,
-}
-
-impl Memory {
-    /// The steps that are due.
-    fn due_steps(&mut self, app: &App, turn: &Turn) -> Vec<Due> {
-        // Before the fleet, which may be of another history already.
-        let histories = app.metrics.histories.get();
-        let judge = app.judge();
-        let is_other_history = self
-            .histories
-            .replace(histories)
-            .is_some_and(|known| known != histories);
-        let running: Vec<_> = judge
-            .fleet
-            .rollouts()
-            .running()
-            .filter(|one| one.state == State::Running)
-            .cloned()
-            .collect();
-        let is_running = |id: &str| running.iter().any(|rollout| &**rollout.id() == id);
-        self.enough.retain(|id, _| is_running(id));
-        self.fleets.retain(|(id, _), _| is_running(id));
-        self.must_halt.retain(|id| is_running(id));
-        self.held.retain(|id, _| is_running(id));
-        if is_other_history {
-            self.must_halt
-                .extend(running.iter().map(|rollout| rollout.id().clone()));
-        }
-        let mut due = Vec::new();
-        for rollout in &running {
-            let step = match self.must_halt.contains(rollout.id()) {
-                true => {
-                    let why = "the store has another history than the one that this rollout went out with: check it, then resume";
-                    Ok(Some((Step::Halt(why.into()), why.to_owned())))
-                }
-                false => self.due_step(app, turn, &judge, rollout),
-            };
-            match step {
-                Ok(Some((step, reason))) => due.push(Due {
-                    rollout: rollout.clone(),
-                    step,
-                    reason,
-                }),
-                Ok(None) => {}
-                Err(error) => warn!(rollout = %rollout.id(), ?error, "a rollout could not be looked at"),
-            }
-        }
-        due
-    }
-
-    /// The step of one rollout that is due, and why.
-    fn due_step(
-        &mut self,
-        app: &App,
-        turn: &Turn,
-        judge: &Judge,
-        rollout: &Arc<Rollout>,
-    ) -> Result<Option<(Step, String)>, ReadError> {
-        let (verdict, reason) = match rollout.wave {
-            None => (Verdict::Passed, "the first wave".to_owned()),
-            Some(wave) => self.judge_gate(app, turn, judge, rollout, wave)?,
-        };
-        app.say(rollout, words(&verdict));
-        let next = rollout.next_wave();
-        Ok(match verdict {
-            Verdict::Waits(_) => None,
-            Verdict::Late(why) => Some((Step::Halt(why.clone()), why)),
-            Verdict::Fails(why) => Some(match rollout.on_failure {
-                OnFailure::Halt => (Step::Halt(why.clone()), why),
-                OnFailure::Revert => (Step::Revert(why.clone()), why),
-            }),
-            Verdict::Passed => match next {
-                Some(wave) if rollout.must_approve(wave) => {
-                    app.say(rollout, Some(format!("waits for approval of {}", wave.name)));
-                    let waiting = format!("approval/{}", wave.name);
-                    let is_said = rollout.waiting_for.as_deref() == Some(&*waiting);
-                    (!is_said).then_some((Step::Wait(waiting), reason))
-                }
-                Some(_) => Some((Step::Promote, reason)),
-                None => Some((Step::Action(Action::Complete), reason)),
-            },
-        })
-    }
-
-    /// What the gate of the promoted waves says, and the counts in words.
-    fn judge_gate(
-        &mut self,
-        app: &App,
-        turn: &Turn,
-        judge: &Judge,
-        rollout: &Arc<Rollout>,
-        wave: usize,
-    ) -> Result<(Verdict, String), ReadError> {
-        let members = app.members(judge, rollout)?;
-        let members = self.present(app, turn, judge, rollout, &members);
-        let waves = app.waves(judge, rollout, &members);
-        let counts = promoted(&waves);
-        let enough_since = match rollout.gate.has_enough(&counts) {
-            false => {
-                self.enough.remove(rollout.id());
-                None
-            }
-            true => {
-                let known = self.enough.entry(rollout.id().clone()).or_insert((wave, judge.now));
-                // A wave that changes nothing for anybody has nothing to soak: the time of the wave before it counts.
-                let since = if waves[wave].counts.affected > 0 {
-                    judge.now
-                } else {
-                    known.1
-                };
-                if known.0 != wave {
-                    *known = (wave, since);
-                }
-                Some(known.1)
-            }
-        };
-        let times = Times {
-            began: app.began(judge, rollout),
-            enough_since,
-            now: judge.now,
-        };
-        Ok((rollout.gate.judge(&counts, times), counts.to_string()))
-    }
-
-    /// Leaves out the clusters that joined after their wave was promoted.
-    fn present(
-        &mut self,
-        app: &App,
-        turn: &Turn,
-        judge: &Judge,
-        rollout: &Arc<Rollout>,
-        members: &Arc<Members>,
-    ) -> Arc<Members> {
-        let changed = judge.fleet.clusters_changed().revision;
-        let mut then: HashMap<usize, Arc<Fleet>> = HashMap::new();
-        for wave in 0..rollout.waves.len() {
-            let Some(revision) = promotion(rollout, wave).filter(|revision| changed > *revision) else {
-                continue;
-            };
-            let key = (rollout.id().clone(), wave);
-            if !self.fleets.contains_key(&key) {
-                match app.fleet_at(turn, revision) {
-                    Ok(fleet) => {
-                        self.fleets.insert(key.clone(), Some(fleet));
-                    }
-                    // Compacted: everyone counts. That is said once.
-                    Err(error @ ReadError::Store(StoreError::Compacted(_))) => {
-                        warn!(rollout = %rollout.id(), ?error, "who joined since the promotion is not known");
-                        self.fleets.insert(key.clone(), None);
-                    }
-                    Err(error) => {
-                        warn!(rollout = %rollout.id(), ?error, "the fleet of the promotion could not be read");
-                    }
-                }
-            }
-            if let Some(Some(fleet)) = self.fleets.get(&key) {
-                then.insert(wave, fleet.clone());
-            }
-        }
-        match then.is_empty() {
-            true => members.clone(),
-            false => Arc::new(members.present_at(|id, wave| {
-                let fleet = then.get(&wave);
-                fleet.is_none_or(|fleet| fleet.cluster(id).is_some())
-            })),
-        }
-    }
-}
-
 impl App {
-    /// When the deadline of a gate began. It does not run while the rollout waits for a person or a guard, whose gate has passed, nor in a
-    /// process that has not watched for long enough to know.
-    fn began(&self, judge: &Judge, rollout: &Rollout) -> Option<Moment> {
-        let deadline = rollout.gate.deadline.unwrap_or_default();
-        let has_watched = self.rollouts.started.elapsed() >= rollout.gate.soak + judge.silent_after.min(deadline);
-        let began = rollout.since.as_deref().and_then(Moment::parse);
-        began.filter(|_| has_watched && rollout.waiting_for.is_none())
-    }
-
     fn show_rollouts_in_metrics(&self, fleet: &Fleet) {
         // Those that no rollout has are 0, so that alerts find the series.
         let mut counts: HashMap<RolloutLabels, i64> = ["gate", "approval", "guard"]
@@ -361,82 +261,5 @@ impl App {
         for (labels, count) in counts {
             self.metrics.rollouts.get_or_create(&labels).set(count);
         }
-    }
-
-    fn say(&self, rollout: &Rollout, what: Option<String>) {
-        let mut all = self.rollouts.words.lock().unwrap_or_else(PoisonError::into_inner);
-        match what {
-            Some(what) => all.insert(rollout.id().clone(), what),
-            None => all.remove(rollout.id()),
-        };
-    }
-
-    /// Takes a step. What a guard refuses waits; what removes more than was confirmed halts.
-    async fn take_step(&self, due: Due) -> Taken {
-        let Due { rollout, step, reason } = due;
-        let refusal = match self.write_step(&rollout, &step, reason, rollout.document.etag).await {
-            Ok(()) => {
-                self.metrics
-                    .rollout_steps
-                    .get_or_create(&StepLabels { step: step.name() })
-                    .inc();
-                info!(rollout = %rollout.id(), ?step, "a rollout moved");
-                return Taken::Otherwise;
-            }
-            Err(WriteError::Refused(refusal)) => refusal,
-            // The store is away, or busy: next time.
-            Err(_) => return Taken::Otherwise,
-        };
-        let (next, taken) = match refusal.reason {
-            // Somebody else moved it.
-            Reason::Stale | Reason::WrongState | Reason::NotFound => return Taken::Otherwise,
-            Reason::Guarded => {
-                let guard = refusal
-                    .exceeded
-                    .as_ref()
-                    .and_then(|exceeded| exceeded.guards.first())
-                    .map(|limit| limit.id.to_string());
-                let waiting = format!("guard/{}", guard.unwrap_or_default());
-                self.say(&rollout, Some(refusal.detail.clone()));
-                if rollout.waiting_for.as_deref() == Some(&*waiting) {
-                    return Taken::Guarded(refusal.detail);
-                }
-                (Step::Wait(waiting), Taken::Guarded(refusal.detail.clone()))
-            }
-            _ => (Step::Halt(refusal.detail.clone()), Taken::Otherwise),
-        };
-        if let Err(WriteError::Refused(error)) = self
-            .write_step(&rollout, &next, refusal.detail, rollout.document.etag)
-            .await
-        {
-            warn!(rollout = %rollout.id(), ?error, "a rollout could not be stopped");
-        }
-        taken
-    }
-
-    async fn write_step(
-        &self,
-        rollout: &Rollout,
-        step: &Step,
-        reason: String,
-        version: Etag,
-    ) -> Result<(), WriteError> {
-        let verb = Verb::Step {
-            id: rollout.id().to_string(),
-            step: step.clone(),
-        };
-        let write = WriteRequest {
-            operations: vec![Operation::new(ROLLOUTS, verb).when(Some(IfMatch::OneOf(vec![version])))],
-            author: Author {
-                at: crate::now(),
-                actor: format!("rollout/{}", rollout.id()),
-                request_id: crate::request_id(),
-                reason: Some(reason),
-                ..Author::default()
-            },
-            unguarded: step.is_safe(),
-            ..WriteRequest::default()
-        };
-        self.write(write).await.map(|_| ())
     }
 }

@@ -41,9 +41,13 @@ impl Members {
     pub(super) fn of(fleet: &Arc<Fleet>, rollout: &Arc<Rollout>, known: Option<&Members>) -> Result<Members, String> {
         let mut counts = vec![0; rollout.waves.len()];
         let last = counts.len().saturating_sub(1);
-        // One that ended has its last wave promoted, or none: what it did is in the log.
+        // What one that ended did is in the log.
         let Some(active) = fleet.rollouts().active().filter(|_| rollout.is_active()) else {
-            counts[last] = fleet.clusters().len();
+            let waves = fleet.waves_of(rollout);
+            fleet
+                .clusters()
+                .values()
+                .for_each(|cluster| counts[waves.of(cluster)] += 1);
             return Ok(Members {
                 fleet: fleet.clone(),
                 documents: 0,
@@ -186,4 +190,138 @@ fn inputs(lists: &[(Arc<str>, Arc<ListEffect>)]) -> Inputs {
 /// The revision at which a wave was promoted.
 pub(super) fn promotion(rollout: &Rollout, wave: usize) -> Option<Revision> {
     rollout.promotions.get(&rollout.waves.get(wave)?.name).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::kind::KINDS;
+    use fleet::log::{Batch, RevisionRecord};
+    use fleet::operation::{BatchRequest, Operation, Verb};
+    use fleet::rollout::{Action, Step};
+    use fleet::write::Rules;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const BATCH: Rules = Rules {
+        batch: true,
+        ..Rules::PLAIN
+    };
+
+    fn write(fleet: &Fleet, operations: &[Operation]) -> Option<Fleet> {
+        let outcome = fleet.write(operations, BATCH).ok()?;
+        let batch = Batch {
+            changes: outcome.changes.clone(),
+            ..Batch::default()
+        };
+        let head = RevisionRecord::on(fleet.head(), &batch).head();
+        Some(outcome.committed(head))
+    }
+
+    fn parse(operations: Vec<Value>) -> Vec<Operation> {
+        BatchRequest::parse(json!({ "operations": operations }))
+            .unwrap()
+            .operations
+    }
+
+    fn create(kind: &str, value: Value) -> Value {
+        json!({"op": "create", "kind": kind, "value": value})
+    }
+
+    fn cluster(id: &str, ring: &str) -> Value {
+        json!({
+            "id": id, "cluster_name": id, "cluster_dns": format!("{id}.example.com"), "environment": "dev",
+            "labels": {"ring": ring}, "platform_components": [{"id": "a"}],
+        })
+    }
+
+    /// Six clusters, and two rollouts that run.
+    fn fleet() -> Fleet {
+        let kind = |document: &Value| {
+            let verb = Verb::Apply {
+                id: None,
+                value: document.clone(),
+            };
+            Operation::new(KINDS, verb)
+        };
+        let kinds: Vec<_> = fleet::kind::built_in().iter().map(kind).collect();
+        let component = |id: &str| json!({"id": id, "component_path": id, "oci_url": "https://charts.example.com", "oci_tag": "v1"});
+        let rollout = |id: &str, component: &str| {
+            let waves = json!([{"name": "canary", "selector": "ring=canary"}, {"name": "half", "percent": 50}, {"name": "rest"}]);
+            let patch =
+                json!({"op": "merge", "kind": "platform_components", "id": component, "value": {"oci_tag": "v2"}});
+            create("rollouts", json!({"id": id, "waves": waves, "operations": [patch]}))
+        };
+        let mut all: Vec<Value> = ["a", "b"].map(|id| create("platform_components", component(id))).into();
+        all.extend((0..6).map(|n| {
+            create(
+                "clusters",
+                cluster(&format!("c{n}"), if n == 0 { "canary" } else { "main" }),
+            )
+        }));
+        all.extend([rollout("r", "a"), rollout("s", "b")]);
+        let empty = write(&Fleet::default(), &kinds).unwrap();
+        write(&empty, &parse(all)).unwrap()
+    }
+
+    fn a_write() -> impl Strategy<Value = Vec<Operation>> {
+        let id = || select(vec!["c0", "c1", "c2", "c3", "c7", "c8"]);
+        let ring = || select(vec!["canary", "main"]);
+        let on_clusters = prop_oneof![
+            (id(), ring()).prop_map(|(id, ring)| create("clusters", cluster(id, ring))),
+            (id(), ring()).prop_map(
+                |(id, ring)| json!({"op": "merge", "kind": "clusters", "id": id, "value": {"labels": {"ring": ring}}})
+            ),
+            (id(), select(vec![json!("v7"), Value::Null])).prop_map(|(id, tag)| {
+                let references = json!([{"id": "a", "oci_tag": tag}, {"id": "b"}]);
+                json!({"op": "merge", "kind": "clusters", "id": id, "value": {"platform_components": references}})
+            }),
+            id().prop_map(|id| json!({"op": "delete", "kind": "clusters", "id": id})),
+        ];
+        let other = select(vec![
+            json!({"op": "merge", "kind": "platform_components", "id": "a", "value": {"oci_url": "https://other.example.com"}}),
+            create(
+                "profiles",
+                json!({"id": "p", "selector": "ring=main", "platform_components": [{"id": "b"}]}),
+            ),
+        ]);
+        let action = select(vec![Action::Promote, Action::Revert]);
+        let step = (select(vec!["r", "s"]), action).prop_map(|(id, action)| {
+            let verb = Verb::Step {
+                id: id.to_owned(),
+                step: Step::Action(action),
+                wave: None,
+            };
+            vec![Operation::new(fleet::kind::ROLLOUTS, verb)]
+        });
+        let writes = prop_oneof![4 => on_clusters, 1 => other].prop_map(|one| parse(vec![one]));
+        prop_oneof![4 => writes, 1 => step]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The numbers that users see: everyone is in a wave, and what is found from what changed is what is found anew.
+        #[test]
+        fn what_is_found_from_the_changes_is_what_is_found_anew(writes in proptest::collection::vec(a_write(), 1..20)) {
+            let mut fleet = Arc::new(fleet());
+            let mut known: Option<Members> = None;
+            for operations in writes {
+                let Some(next) = write(&fleet, &operations) else { continue };
+                fleet = Arc::new(next);
+                let rollout = fleet.rollouts().get("r").unwrap().clone();
+                let anew = Members::of(&fleet, &rollout, None).unwrap();
+                let found = Members::of(&fleet, &rollout, known.as_ref()).unwrap();
+                prop_assert_eq!(anew.counts.iter().sum::<usize>(), fleet.clusters().len());
+                prop_assert_eq!(&found.counts, &anew.counts);
+                let listed = |members: &Members| -> Vec<_> {
+                    members.affected().iter().map(|one| (one.id.clone(), one.wave, one.inputs.clone())).collect()
+                };
+                prop_assert_eq!(listed(&found), listed(&anew));
+                known = Some(found);
+            }
+        }
+    }
 }

@@ -1,8 +1,11 @@
 //! Rollouts that run: how far each wave has come, and the task that promotes the next one.
 
 mod driver;
+mod gates;
+mod joined;
 mod members;
 mod plan;
+mod steps;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +17,7 @@ use fleet::rollout::{Counts, Rollout, Verdict};
 use fleet::status::{Lasting, State};
 
 pub use self::driver::{Driver, drive};
+use self::joined::Promotions;
 use self::members::{Affected, Members};
 pub use self::plan::{RolloutPlan, plans};
 use super::App;
@@ -26,6 +30,7 @@ use super::status::{Judge, Said};
 pub struct Rollouts {
     started: Instant,
     members: Mutex<HashMap<Arc<str>, Arc<Members>>>,
+    promotions: Mutex<Promotions>,
     /// What the driver said last, in words, by rollout.
     words: Mutex<HashMap<Arc<str>, String>>,
 }
@@ -35,6 +40,7 @@ impl Default for Rollouts {
         Rollouts {
             started: Instant::now(),
             members: Mutex::default(),
+            promotions: Mutex::default(),
             words: Mutex::default(),
         }
     }
@@ -69,7 +75,8 @@ impl App {
         let rollout = rollout.ok_or_else(missing)?;
         let members = self.members(&judge, &rollout)?;
         turn.check()?;
-        let waves = self.waves(&judge, &rollout, &members);
+        let counted = self.counted_as_known(&judge, &rollout, &members);
+        let waves = self.waves(&judge, &rollout, &counted);
         let words = self.rollouts.words.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(RolloutStatus {
             waits: words
@@ -104,6 +111,11 @@ impl App {
             let is_driven = |rollout: &Arc<Rollout>| rollout.state == fleet::rollout::State::Running;
             rollout.is_some_and(|rollout| is_driven(rollout) || members.is_of(fleet))
         });
+        let is_driven = |id: &str| {
+            let rollout = fleet.rollouts().get(id);
+            rollout.is_some_and(|rollout| rollout.state == fleet::rollout::State::Running)
+        };
+        self.rollouts.promotions().retain(|id, _| is_driven(id));
     }
 
     fn waves(&self, judge: &Judge, rollout: &Rollout, members: &Members) -> Vec<WaveStatus> {

@@ -66,7 +66,7 @@ pub fn status(_: &Kinds) -> Operation {
             "id": text(),
             "state": {"type": "string", "enum": states.map(State::name)},
             "wave": maybe_text("The wave that was promoted last."),
-            "since": maybe_text("When state or wave changed last."),
+            "since": maybe_text("When state, wave or waiting_for changed last."),
             "waiting_for": maybe_text("What it waits for beyond the gate: approval/WAVE or guard/ID."),
             "waits": maybe_text("Why it does not go on, in words."),
             "message": maybe_text("Why it halted, or was reverted by its gate."),
@@ -83,16 +83,19 @@ pub fn status(_: &Kinds) -> Operation {
 }
 
 fn action(action: Action, summary: &str) -> Operation {
-    let body = object(
-        &[],
-        json!({
-            "reason": maybe_text("Why; kept in the log."),
-            "plan": maybe_text("Act only if the effect is still the one of this plan."),
-        }),
-    );
+    let mut fields = json!({
+        "reason": maybe_text("Why; kept in the log."),
+        "plan": maybe_text("Act only if the effect is still the one of this plan."),
+    });
+    if action.is_on_a_wave() {
+        let wave = "Act only if this is the next wave, else 409 wrong-state. A request that is sent again then cannot act on the wave after it.";
+        fields["wave"] = maybe_text(wave);
+    }
+    let body = object(&[], fields);
     let id = format!("{}_rollout", action.name());
     named(Operation::new(ROLLOUTS, id, summary))
         .writes()
+        .if_match()
         .document_body(body)
         .answer(
             200,
