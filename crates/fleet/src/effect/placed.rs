@@ -147,7 +147,8 @@ impl<'a> Placed<'a> {
             definitions.is_some_and(|all| ids.iter().any(|definition| all.is_user(definition, number)))
         };
         // A cluster may patch what only its profiles bring.
-        if !concern.ids.iter().any(refers) && !(cluster.head().has_patches && concern.has_patches) {
+        let may_patch = cluster.head().has_patches && concern.has_patches;
+        if !may_patch && !concern.ids.iter().any(refers) {
             return String::new();
         }
         let body = &cluster.document().body;

@@ -67,7 +67,7 @@ impl Catalog {
         if self.recent.len() == MOST
             && let Some(oldest) = self.recent.pop_front()
         {
-            Arc::make_mut(&mut self.earlier).add(oldest);
+            Arc::make_mut(&mut self.earlier).add(&oldest);
         }
         self.recent.push_back(Concern {
             before,
@@ -94,7 +94,7 @@ impl Catalog {
 }
 
 impl Earlier {
-    fn add(&mut self, change: Concern) {
+    fn add(&mut self, change: &Concern) {
         if self.before.len() == MOST_EARLIER {
             // Who was concerned by which of them is not known any more.
             *self = Earlier::default();

@@ -175,7 +175,7 @@ fn configure(files: &TlsFiles, texts: Texts, before: Option<&Loaded>) -> Result<
     let (Some(chain), Some(key), Some(authorities)) = (chain, key, authorities) else {
         return Err(problems);
     };
-    let config = build(chain, key, authorities.as_deref().cloned()).map_err(|error| {
+    let config = build(chain, key, authorities.as_deref()).map_err(|error| {
         problem(
             "TLS_CERT_FILE",
             &files.certificates,
@@ -192,11 +192,11 @@ fn configure(files: &TlsFiles, texts: Texts, before: Option<&Loaded>) -> Result<
 fn build(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    authorities: Option<Authorities>,
+    authorities: Option<&Authorities>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
-    let mut config = match authorities.clone() {
+    let mut config = match authorities.cloned() {
         Some(authorities) => builder.with_client_cert_verifier(authorities),
         None => builder.with_no_client_auth(),
     }

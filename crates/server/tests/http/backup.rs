@@ -67,7 +67,7 @@ async fn what_was_backed_up_over_http_is_served_byte_for_byte_after_a_restore() 
         ];
         app.post("/batch", &json!({ "operations": batch })).await.expect(200);
         // A profile keeps its meaning when its label vanishes.
-        app.patch(&format!("/clusters/{DEMO}"), &json!({"labels": {"tier": null}}))
+        app.patch(format!("/clusters/{DEMO}"), &json!({"labels": {"tier": null}}))
             .await
             .expect(200);
         assert!(app.input_ids(DEMO_DNS, "namespaces").await.contains(&"apps".to_owned()));

@@ -784,7 +784,12 @@ async fn a_kind_that_moves_its_endpoint_leaves_nothing_at_the_old_one() {
     app.put("/kinds/namespaces", &document).await.expect(200);
     // Marks name the path, too: those of the old one must not stay with a cached reply.
     let after = marked("spaces").await;
-    for (old, new) in before["inputs"].as_array().unwrap().iter().zip(after["inputs"].as_array().unwrap()) {
+    for (old, new) in before["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip(after["inputs"].as_array().unwrap())
+    {
         assert_eq!(old["id"], new["id"]);
         assert_ne!(old["desired"], new["desired"]);
     }

@@ -184,7 +184,10 @@ async fn a_cluster_that_joins_while_the_fleet_is_looked_at_is_not_forgotten() {
     let app = TestApp::start().await;
     let before = app.app.engine.fleet();
     app.post("/clusters", &bare("b")).await.expect(201);
-    let dns = app.read("/clusters/b").await["cluster_dns"].as_str().unwrap().to_owned();
+    let dns = app.read("/clusters/b").await["cluster_dns"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     poll_all(&app, &dns).await;
     let evidence = &app.app.evidence;
     let after = app.app.engine.fleet();

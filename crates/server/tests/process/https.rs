@@ -27,7 +27,7 @@ impl Authority {
 
     /// A certificate with these names and its key, as PEM.
     pub(crate) fn sign(&self, names: &[&str]) -> (String, String) {
-        self.sign_as(params(names))
+        self.sign_as(&params(names))
     }
 
     /// The same, and it expires after a time, within a second.
@@ -35,10 +35,10 @@ impl Authority {
         let mut params = params(names);
         let end = SystemTime::now() + lifetime;
         params.not_after = rcgen::date_time_ymd(1970, 1, 1) + end.duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        self.sign_as(params)
+        self.sign_as(&params)
     }
 
-    fn sign_as(&self, params: CertificateParams) -> (String, String) {
+    fn sign_as(&self, params: &CertificateParams) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         (certificate.pem(), key.serialize_pem())

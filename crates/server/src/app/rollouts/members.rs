@@ -203,13 +203,13 @@ mod tests {
         Some(outcome.committed(head))
     }
 
-    fn parse(operations: Vec<Value>) -> Vec<Operation> {
+    fn parse(operations: &[Value]) -> Vec<Operation> {
         BatchRequest::parse(json!({ "operations": operations }))
             .unwrap()
             .operations
     }
 
-    fn create(kind: &str, value: Value) -> Value {
+    fn create(kind: &str, value: &Value) -> Value {
         json!({"op": "create", "kind": kind, "value": value})
     }
 
@@ -235,25 +235,27 @@ mod tests {
             let waves = json!([{"name": "canary", "selector": "ring=canary"}, {"name": "half", "percent": 50}, {"name": "rest"}]);
             let patch =
                 json!({"op": "merge", "kind": "platform_components", "id": component, "value": {"oci_tag": "v2"}});
-            create("rollouts", json!({"id": id, "waves": waves, "operations": [patch]}))
+            create("rollouts", &json!({"id": id, "waves": waves, "operations": [patch]}))
         };
-        let mut all: Vec<Value> = ["a", "b"].map(|id| create("platform_components", component(id))).into();
+        let mut all: Vec<Value> = ["a", "b"]
+            .map(|id| create("platform_components", &component(id)))
+            .into();
         all.extend((0..6).map(|n| {
             create(
                 "clusters",
-                cluster(&format!("c{n}"), if n == 0 { "canary" } else { "main" }),
+                &cluster(&format!("c{n}"), if n == 0 { "canary" } else { "main" }),
             )
         }));
         all.extend([rollout("r", "a"), rollout("s", "b")]);
         let empty = write(&Fleet::default(), &kinds).unwrap();
-        write(&empty, &parse(all)).unwrap()
+        write(&empty, &parse(&all)).unwrap()
     }
 
     fn a_write() -> impl Strategy<Value = Vec<Operation>> {
         let id = || select(vec!["c0", "c1", "c2", "c3", "c7", "c8"]);
         let ring = || select(vec!["canary", "main"]);
         let on_clusters = prop_oneof![
-            (id(), ring()).prop_map(|(id, ring)| create("clusters", cluster(id, ring))),
+            (id(), ring()).prop_map(|(id, ring)| create("clusters", &cluster(id, ring))),
             (id(), ring()).prop_map(
                 |(id, ring)| json!({"op": "merge", "kind": "clusters", "id": id, "value": {"labels": {"ring": ring}}})
             ),
@@ -267,7 +269,7 @@ mod tests {
             json!({"op": "merge", "kind": "platform_components", "id": "a", "value": {"oci_url": "https://other.example.com"}}),
             create(
                 "profiles",
-                json!({"id": "p", "selector": "ring=main", "platform_components": [{"id": "b"}]}),
+                &json!({"id": "p", "selector": "ring=main", "platform_components": [{"id": "b"}]}),
             ),
         ]);
         let action = select(vec![Action::Promote, Action::Revert]);
@@ -279,7 +281,7 @@ mod tests {
             };
             vec![Operation::new(fleet::kind::ROLLOUTS, verb)]
         });
-        let writes = prop_oneof![4 => on_clusters, 1 => other].prop_map(|one| parse(vec![one]));
+        let writes = prop_oneof![4 => on_clusters, 1 => other].prop_map(|one| parse(&[one]));
         prop_oneof![4 => writes, 1 => step]
     }
 

@@ -67,7 +67,8 @@ impl Kept {
     /// They may have told the cluster something else than what is known: another process told it that before, and then this one told it again what it has cached.
     fn collect(&mut self, map: &EvidenceMap, fleet: &Fleet, cluster: &Cluster) -> Unsaved {
         let visits = fleet.visits(cluster);
-        let news = visits.map(|(path, digest, visit)| self.evidence.polled_until(path, digest, visit.revision, visit.at));
+        let news =
+            visits.map(|(path, digest, visit)| self.evidence.polled_until(path, digest, visit.revision, visit.at));
         match news.max().unwrap_or_default() {
             News::Nothing => Unsaved::Nothing,
             News::Time => Unsaved::Times,
@@ -487,7 +488,9 @@ impl EvidenceMap {
     pub fn take_unsaved(&self, least: Unsaved, most: usize) -> Vec<(Arc<str>, Evidence)> {
         let mut taken = Vec::new();
         while taken.len() < most {
-            let Some(id) = lock(&self.collected).pop(least) else { break };
+            let Some(id) = lock(&self.collected).pop(least) else {
+                break;
+            };
             taken.extend(self.find(&id).and_then(|kept| lock(&kept).take(&id)));
         }
         for part in &self.parts {
