@@ -80,7 +80,7 @@ fn apply(evidence: &mut Evidence, piece: &Piece) {
             observe(evidence, *at, &event);
         }
         Piece::Stray(at, kind, name, severity, reason) => {
-            observe(evidence, *at, &stray(*at, kind, name, severity, reason))
+            observe(evidence, *at, &stray(*at, kind, name, severity, reason));
         }
         Piece::Found(at, id, version) => {
             let event = stray(*at, "HelmChart", "chart", "error", "InvalidChartReference").to_string();

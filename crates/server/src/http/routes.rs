@@ -92,6 +92,9 @@ enum Describe {
 use Describe::{EachDefinition, EachKind, EachPath, Once};
 use Verb::{Delete, Get, Patch, Post, Put};
 
+/// Records of names have a history here, too.
+const HISTORY: &str = "/{kind}/{id}/history";
+
 const PUBLIC: Option<Right> = None;
 const KNOWN: Option<Right> = Some(Right::Known);
 const POLL: Option<Right> = Some(Right::Poll);
@@ -169,7 +172,7 @@ pub static ROUTES: &[Route] = &[
     crud(Put, "/{kind}/{id}", WRITE, |m| on(m, resources::replace), EachKind(describe::resources::replace)),
     crud(Patch, "/{kind}/{id}", WRITE, |m| on(m, resources::patch), EachKind(describe::resources::patch)),
     crud(Delete, "/{kind}/{id}", WRITE, |m| on(m, resources::delete), EachKind(describe::resources::delete)),
-    crud(Get, "/{kind}/{id}/history", READ, |m| on(m, changes::history), EachKind(describe::resources::history)),
+    crud(Get, HISTORY, READ, |m| on(m, changes::history), EachKind(describe::resources::history)),
     crud(Get, "/{kind}/{id}/references", READ, |m| on(m, resources::references), EachDefinition(describe::resources::references)),
 
     crud(Get, "/clusters/{id}/inputs/{path}", READ, |m| on(m, clusters::inputs), Once(describe::clusters::cluster_inputs)),
@@ -274,7 +277,9 @@ fn router_of(http: Http, routes: impl Iterator<Item = &'static Route>) -> Router
     for route in routes {
         let Some(handler) = route.handler else { continue };
         let mut methods = handler(route.method.filter());
-        if route.is_for_kinds() {
+        if route.path == HISTORY {
+            methods = methods.route_layer(from_fn(only_kinds_and_names));
+        } else if route.is_for_kinds() {
             methods = methods.route_layer(from_fn(only_kinds));
         }
         match route.right {
@@ -309,11 +314,24 @@ pub fn right(path: &str, method: &Method) -> Right {
 /// Refuses names of what is no kind but is stored like one. Its own routes have other rights, and the router does not find them where a
 /// letter of the name is escaped (`/%69dentities/ann`), or where they are left out.
 async fn only_kinds(parameters: RawPathParams, uri: Uri, request: Request, next: Next) -> Response {
-    let mut kinds = parameters.iter().filter(|(name, _)| *name == "kind");
-    match kinds.any(|(_, kind)| kind == KINDS || has_own_routes(kind)) {
+    match names_kind(&parameters, |kind| kind == KINDS || has_own_routes(kind)) {
         true => nothing_here(uri).await.into_response(),
         false => next.run(request).await,
     }
+}
+
+/// The same for the history, which records of names have here.
+async fn only_kinds_and_names(parameters: RawPathParams, uri: Uri, request: Request, next: Next) -> Response {
+    let is_other = |kind: &str| kind == KINDS || has_own_routes(kind) && name_record(kind).is_none();
+    match names_kind(&parameters, is_other) {
+        true => nothing_here(uri).await.into_response(),
+        false => next.run(request).await,
+    }
+}
+
+fn names_kind(parameters: &RawPathParams, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let mut kinds = parameters.iter().filter(|(name, _)| *name == "kind");
+    kinds.any(|(_, kind)| is_wanted(kind))
 }
 
 /// The methods of a path, as `Allow` lists them.
