@@ -11,7 +11,7 @@ use crate::load::{self, Connections, Load, Source, Tally};
 use crate::measure::Fleet;
 use crate::report;
 use crate::server::{DATABASE, Server, WRITE_TOKEN};
-use crate::status::poll_all;
+use crate::status::{FLUX, poll_all};
 
 const CLIENTS: usize = 64;
 const POLLS: Duration = Duration::from_secs(10);
@@ -244,6 +244,9 @@ impl Rolled {
         let (during, (plain, promotion)) = (during?, promotion?);
         polls(fleet, server).await?;
         let active = polls(fleet, server).await?;
+        // The gate counts evidence, so every cluster has to give some.
+        poll_all(server, &fleet.clusters, FLUX).await?;
+        let mut client = Client::new(server.addr, 2);
         let get = request("GET", "/rollouts/scale/status", "");
         // The first one also finds out whom the rollout affects.
         timed(&mut client, &get).await?;
@@ -402,7 +405,7 @@ them for how they grow. Loader and server share the cores.
   is one revision of one document, after which every poll is answered with it.
 - *A rollout* changes the tag of that component. The tenth is promoted a quarter into ten seconds of polls, of clusters that were polled before. A promotion
   is one revision of one small document; the replies that it changes are made at the next poll. The *status* counts the evidence about the promoted wave, as
-  the gate does.
+  the gate does, after every cluster has polled again.
 - *With 50 profiles*, of which each cluster matches ten, the server is started again. They say what the catalog says, so the replies are the
   same, byte for byte. The profile for a tenth of the fleet is then a new one, which brings two namespaces.
 - Replicas on PostgreSQL hold the same memory each. A million clusters that poll three kinds every five minutes make 10,000 polls per
