@@ -16,8 +16,8 @@ pub(crate) type CatalogStamp = u64;
 
 /// How many changes are remembered each for itself.
 const MOST: usize = 64;
-/// How many earlier ones are remembered together: a reply from before one of them holds if none of them concerns its cluster. (They take no more memory,
-/// but a fleet that is changed all day must not remember them for ever.)
+/// How many earlier changes are remembered together, as one set of clusters: a reply from before one of them holds if its cluster is not in the set. Then
+/// the set begins again, because it only grows.
 const MOST_EARLIER: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
